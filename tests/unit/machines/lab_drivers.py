@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import attr
 from labgrid.driver import Driver, ExecutionError, ShellDriver
 from labgrid.driver.commandmixin import CommandMixin
-from labgrid.driver.fake import FakeConsoleDriver
+from labgrid.driver.fake import FakeConsoleDriver  # noqa: F401
 from labgrid.factory import target_factory
 from labgrid.protocol import CommandProtocol, ConsoleProtocol, FileTransferProtocol
 from labgrid.strategy import Strategy
@@ -99,6 +99,3 @@ class TwoKernels(Strategy):  # type: ignore[misc]
     def transition(self, status: str) -> None:
         self.status = Status[status]
         self.seen.append(status)
-
-
-__all__ = ["FakeConsoleDriver"]

@@ -37,9 +37,7 @@ def make_key(file: Path) -> Path:
 class Server:
     """`folder` has everything, `tmp` is TMPDIR there, `home` HOME; `programs` is first on its PATH.
 
-    While it serves, ssh reads ssh_config of `folder`.
-
-    Those who log in get bash, which reads home/.bashrc.
+    While it serves, ssh reads ssh_config of `folder`.  Those who log in get bash and home/.bashrc.
     """
 
     folder: Path
@@ -47,6 +45,7 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
+        self.tmp, self.home = self.folder / "tmp", self.folder / "home"
         for name in ("tmp", "home", "programs", "client"):
             (self.folder / name).mkdir()
         client = self.folder / "client/ssh"
@@ -57,14 +56,6 @@ class Server:
         make_key(self.folder / "host")
         public = make_key(self.folder / "user").with_suffix(".pub").read_text()
         (self.folder / "authorized").write_text(public)
-
-    @property
-    def tmp(self) -> Path:
-        return self.folder / "tmp"
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
 
     def start(self, *settings: str, env: Mapping[str, str] | None = None) -> None:
         if not self.port:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Booting another kernel: a machine that is played, and a real ssh server with played programs."""
+"""Booting another kernel: a machine that is played, and a real ssh server; this machine."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kentry.arch import ARCHES, Arch
+from kentry.arch import ARCHES, Arch, host_arch
 from kentry.boot.probe_protocol import OnLine
 from kentry.errors import MachineError, UserError
-from kentry.machines import machine as machine_module
-from kentry.machines.machine import CommandResult, MachineOptions, ShellMachine
+from kentry.machines import machine
+from kentry.machines.machine import CommandResult, Machine, MachineOptions, ShellMachine
 from kentry.machines.open import open_machine
 from tests.unit.machines.sshd import Server, serving
 
@@ -22,11 +22,11 @@ OWN = "grub-reboot {} && reboot"
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_module, "_PAUSE", 0.01)
+    monkeypatch.setattr(machine, "_PAUSE", 0.01)
 
 
 @dataclass
-class Machine(ShellMachine):
+class Played(ShellMachine):
     """Answers as a machine would; `after` is what it runs once it was told to boot.
 
     `answers` maps a part of a command to what it says instead; `down` is how often it does not
@@ -82,12 +82,10 @@ class Machine(ShellMachine):
         return CommandResult(0, f"{boot}\n{release}\n", "")
 
     def lines(self) -> list[str]:
-        return [" ".join(argv).replace(machine_module._ROOT_PATH, "") for argv in self.asked]
+        return [" ".join(argv).replace(machine._ROOT_PATH, "") for argv in self.asked]
 
 
-def boot(
-    machine: Machine, how: str = "kexec", kernel: str = NEW, timeout: float = 5.0
-) -> list[str]:
+def boot(machine: Played, how: str = "kexec", kernel: str = NEW, timeout: float = 5.0) -> list[str]:
     """Boots, and brings back what was said meanwhile."""
     said: list[str] = []
     machine.options = MachineOptions(switch=how, boot_timeout=timeout)
@@ -95,14 +93,14 @@ def boot(
     return said
 
 
-def fails(machine: Machine, pattern: str, how: str = "kexec", timeout: float = 5.0) -> MachineError:
+def fails(machine: Played, pattern: str, how: str = "kexec", timeout: float = 5.0) -> MachineError:
     with pytest.raises(MachineError, match=pattern) as caught:
         boot(machine, how, timeout=timeout)
     return caught.value
 
 
 def test_kexec_loads_the_kernel_and_starts_it() -> None:
-    machine = Machine()
+    machine = Played()
     said = boot(machine)
     loading = f"-l /boot/vmlinuz-{NEW} --initrd=/boot/initrd.img-{NEW} --reuse-cmdline"
     assert f'sh -c kexec "$@" sh {loading}' in machine.lines()
@@ -111,13 +109,13 @@ def test_kexec_loads_the_kernel_and_starts_it() -> None:
 
 
 def test_without_systemd_kexec_starts_it_itself() -> None:
-    machine = Machine(systemd=False)
+    machine = Played(systemd=False)
     boot(machine)
     assert "sh -c sync; kexec -e sh" in machine.lines()
 
 
 def test_who_is_not_root_uses_sudo() -> None:
-    machine = Machine(root=False)
+    machine = Played(root=False)
     boot(machine)
     assert "sudo -n sh -c systemctl kexec sh" in machine.lines()
     assert [line for line in machine.lines() if line.startswith('sudo -n sh -c kexec "$@"')]
@@ -136,14 +134,14 @@ def test_who_is_not_root_uses_sudo() -> None:
     ],
 )
 def test_a_kernel_is_a_release_or_a_path(kernel: str, files: tuple[str, ...], words: str) -> None:
-    machine = Machine(files=files)
+    machine = Played(files=files)
     boot(machine, kernel=kernel)
     assert f'sh -c kexec "$@" sh {words}' in machine.lines()
 
 
 def test_a_signed_kernel_is_loaded_where_only_that_is_allowed() -> None:
     refused = CommandResult(255, "", "kexec_load failed: Operation not permitted")
-    machine = Machine(answers={"sh -l /boot": refused})
+    machine = Played(answers={"sh -l /boot": refused})
     boot(machine)
     assert [line for line in machine.lines() if "sh -s -l /boot" in line]
 
@@ -159,7 +157,7 @@ def test_a_signed_kernel_is_loaded_where_only_that_is_allowed() -> None:
     ],
 )
 def test_what_stands_in_the_way_is_said(part: str, status: int, says: str, pattern: str) -> None:
-    machine = Machine(answers={part: CommandResult(status, "", says)})
+    machine = Played(answers={part: CommandResult(status, "", says)})
     error = fails(machine, pattern)
     assert says in error.detail
     assert machine.told == 0
@@ -167,12 +165,12 @@ def test_what_stands_in_the_way_is_said(part: str, status: int, says: str, patte
 
 def test_who_may_not_boot_is_told() -> None:
     denied = CommandResult(1, "", "sudo: a password is required")
-    fails(Machine(root=False, answers={"sudo -n true": denied}), "it is not root, and sudo")
+    fails(Played(root=False, answers={"sudo -n true": denied}), "it is not root, and sudo")
 
 
 @pytest.mark.parametrize("kernel", ["Debian, with Linux 6.12", "it's; reboot", "$(id)", "1>2"])
 def test_a_command_of_the_users_own_gets_the_kernels_name_quoted(kernel: str) -> None:
-    machine = Machine()
+    machine = Played()
     boot(machine, OWN, kernel)
     (command,) = [argv for argv in machine.asked if "grub-reboot" in argv[-1]]
     assert command[:2] == ["sh", "-c"]
@@ -183,17 +181,17 @@ def test_a_command_of_the_users_own_gets_the_kernels_name_quoted(kernel: str) ->
 @pytest.mark.parametrize(("status", "is_error"), [(1, True), (128, True), (129, False)])
 def test_a_command_that_the_shutdown_killed_did_not_fail(status: int, is_error: bool) -> None:
     """A shell gives a command that a signal killed a status above 128."""
-    machine = Machine(answers={"grub-reboot": CommandResult(status, "", "not found")})
+    machine = Played(answers={"grub-reboot": CommandResult(status, "", "not found")})
     pattern = f"ended with status {status}" if is_error else "still runs the same boot"
     assert "not found" in fails(machine, pattern, OWN, timeout=0.1).detail
 
 
 def test_a_machine_that_goes_before_it_answers_is_waited_for() -> None:
-    boot(Machine(parts_with=MachineError("The connection was lost.")), OWN)
+    boot(Played(parts_with=MachineError("The connection was lost.")), OWN)
 
 
 @dataclass
-class Telling(Machine):
+class Telling(Played):
     """Is told to go and not waited for; `result` is what becomes of that, None: it goes on."""
 
     result: CommandResult | None = None
@@ -230,33 +228,33 @@ def test_a_machine_that_nobody_waits_for_goes() -> None:
 
 
 def test_another_kernel_than_wanted_is_an_error() -> None:
-    fails(Machine(after=OLD), f"came back with the kernel {OLD}, not {NEW}")
+    fails(Played(after=OLD), f"came back with the kernel {OLD}, not {NEW}")
 
 
 def test_a_name_that_is_no_release_is_not_compared() -> None:
-    boot(Machine(after=OLD), OWN, "Debian, second entry")
+    boot(Played(after=OLD), OWN, "Debian, second entry")
 
 
 def test_a_machine_that_never_comes_back_is_an_error() -> None:
-    machine = Machine(down=10**9)
+    machine = Played(down=10**9)
     error = fails(machine, r"did not come back within 0\.2 s", timeout=0.2)
     assert "not answer" in error.detail
     assert machine.reconnected > 2
 
 
 def test_a_machine_that_does_not_go_is_an_error() -> None:
-    fails(Machine(after="", down=0), f"still runs the same boot of {OLD}", OWN, timeout=0.2)
+    fails(Played(after="", down=0), f"still runs the same boot of {OLD}", OWN, timeout=0.2)
 
 
 @pytest.mark.parametrize("kernel", ["", "-x", "a\nb"])
 def test_what_is_no_kernel_is_a_mistake(kernel: str) -> None:
     with pytest.raises(UserError, match="no name of"):
-        boot(Machine(), kernel=kernel)
+        boot(Played(), kernel=kernel)
 
 
 def test_a_command_must_say_where_the_kernel_goes() -> None:
     with pytest.raises(UserError, match="not say which"):
-        boot(Machine(), "reboot")
+        boot(Played(), "reboot")
 
 
 @pytest.fixture
@@ -322,3 +320,45 @@ def test_kexec_behind_ssh(server: Server) -> None:
     said = (server.folder / "kexec").read_text().splitlines()
     initrd = f"--initrd={server.folder}/initrd.img-{NEW}"
     assert said[0] == f"-l {image} {initrd} --reuse-cmdline"
+
+
+# --- this machine -------------------------------------------------------------------
+
+WORDS = ("n=3", "paths=0", "cases=getppid")
+
+
+def here() -> Machine:
+    with open_machine("local", MachineOptions()) as place:
+        return place
+
+
+def test_the_probe_runs_as_an_ordinary_process() -> None:
+    lines: list[str] = []
+    place = here()
+    assert (place.kind, place.name, place.arch) == ("local", "local", host_arch())
+    place.run_probe(WORDS, 30, lines.append)
+    assert lines[0] == f"kentry-probe start {host_arch().name}"
+    assert lines[-1] == "kentry-probe end cases=1"
+
+
+def test_a_command_is_words_and_not_a_shells() -> None:
+    words = ["a  b", "it's", '"$HOME"', "*", "x\ny", ""]
+    result = here().run_command(["printf", "<%s>", *words], 20)
+    assert (result.status, result.stderr) == (0, "")
+    assert result.stdout == "".join(f"<{word}>" for word in words)
+
+
+def test_a_program_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(MachineError, match="no-such-program"):
+        here().run_command(["no-such-program"], 20)
+
+
+def test_this_machine_does_not_boot_another_kernel() -> None:
+    with pytest.raises(MachineError, match="would end kentry itself.*ssh:HOST"):
+        here().boot("6.1.0", lambda fraction, now: None)
+
+
+@pytest.mark.parametrize("text", ["", "locals", "ssh", "ssh:", "board", "board:", "qemu", "host:x"])
+def test_what_is_no_place_is_a_mistake(text: str) -> None:
+    with pytest.raises(UserError, match="is no place"):
+        open_machine(text, MachineOptions())

@@ -281,11 +281,6 @@ def unknown() -> Machine:
 
 
 MACHINES = {
-    "guest": guest,
-    "laptop": laptop,
-    "server": server,
-    "board": board,
-    "container": container,
-    "first-process": first_process,
-    "unknown": unknown,
+    make.__name__: make
+    for make in (guest, laptop, server, board, container, first_process, unknown)
 }

@@ -98,7 +98,7 @@ def test_interrupts_a_second_are_of_the_cpu() -> None:
         ("server", 2),  # isolated, and not nohz_full; not in Cpus_allowed_list
         ("board", 3),  # the fewest interrupts besides the timer's
         ("container", 4),
-        ("first-process", 0),
+        ("first_process", 0),
         ("unknown", 0),
     ],
 )
@@ -226,7 +226,7 @@ FOUND = {
     "server": ("", ""),
     "board": ("governor", "isolation"),
     "container": ("quota", "isolation"),
-    "first-process": ("", "virtual"),
+    "first_process": ("", "virtual"),
     "unknown": ("", ""),
 }
 
