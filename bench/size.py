@@ -26,7 +26,7 @@ BUDGET = {
     "boot": 2038,
     "commands": 3031,
     "compare": 1621,
-    "count": 1280,
+    "count": 1252,
     "host": 1479,
     "importing": 550,
     "kernels": 4021,

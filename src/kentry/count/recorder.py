@@ -75,7 +75,9 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         if second and (dependent := _dependent(run.trace, executed)):
             lost += _add_second(second, run.trace, executed, dependent, update)
     arch = find_arch(kernel.arch)
-    cases = _cases(run, options, executed, arch, lost)
+    names = dict.fromkeys(options.cases)
+    each = [_case(name, run, options, executed, arch, lost) for name in names]
+    cases = [case for case in each if case]
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
@@ -245,46 +247,25 @@ def _with_source_lines(
     return [insn._replace(source_lines=one) for insn, one in zip(code, lines, strict=True)]
 
 
-def _cases(
-    run: GuestRun,
-    options: ExactOptions,
-    code: list[Instruction],
-    arch: Arch,
-    lost: list[Caveat],
-) -> list[CaseResult]:
-    """The cases asked for; why one is missing is added to `lost`."""
-    phases: dict[str, list[Phase]] = {name: [] for name in options.cases}
-    for phase in run.trace.phases:
-        if phase.name != "warm" and phase.case in phases:
-            phases[phase.case].append(phase)
-    cases = []
-    for name, own in phases.items():
-        if name in run.probe.failed:
-            lost.append(caveats.case_failed(name, run.probe.failed[name]))
-        elif name in run.probe.absent:
-            lost.append(caveats.case_absent(name, run.probe.absent[name]))
-        elif not any(phase.name == "count" for phase in own):
-            lost.append(caveats.case_failed(name, "the guest did not run it"))
-        else:
-            case = _case(name, own, run.trace, options, code, arch, lost)
-            cases += [case] if case else []
-    return cases
-
-
 def _case(
     name: str,
-    phases: Sequence[Phase],
-    trace: PluginTrace,
+    run: GuestRun,
     options: ExactOptions,
     code: list[Instruction],
     arch: Arch,
     lost: list[Caveat],
 ) -> CaseResult | None:
     """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
+    failed, absent = run.probe.failed, run.probe.absent
+    phases = [one for one in run.trace.phases if one.case == name and one.name != "warm"]
+    counted = [one for one in phases if one.name == "count" and one.context < options.rounds]
+    if name in absent and name not in failed:
+        lost.append(caveats.case_absent(name, absent[name]))
+        return None
+    if name in failed or not counted:
+        lost.append(caveats.case_failed(name, failed.get(name, "the guest did not run it")))
+        return None
     notes: list[Caveat] = []
-    counted = [
-        phase for phase in phases if phase.name == "count" and phase.context < options.rounds
-    ]
     user, irqs = counted[0].user, counted[0].irqs
     seen = sum(window.times for phase in counted for window in phase.windows)
     if seen != options.windows:
@@ -298,10 +279,9 @@ def _case(
         lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
     instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
-    found = _in_contexts(phases)
-    if 2 * sum(exact.is_decided(counts) for counts, _ in found.values()) < len(found):
+    paths, contexts = _paths(phases, instructions.value, run.trace, code)
+    if 2 * sum(exact.is_decided(dict(one.samples)) for one in contexts) < len(contexts):
         notes.append(caveats.no_majority(name, instructions.agreeing / instructions.windows))
-    paths, contexts = _paths(found, instructions.value, trace, code)
     modal = next((path for path in paths if path.role == MODAL), None)
     if modal is None and instructions.value:
         notes.append(caveats.unrecorded_path(name, instructions.value))
@@ -315,13 +295,13 @@ def _case(
         metrics={
             INSTRUCTIONS: instructions,
             **{side: Metric.of(counts) for side, counts in others.items()},
-            **_metrics_of_paths(phases, trace, options, code, arch),
+            **_metrics_of_paths(phases, run.trace, options, code, arch),
         },
         interrupted=tuple(interrupted.items()),
         functions=tuple(_functions(modal, code).items()) if modal else (),
         paths=tuple(paths),
         caveats=tuple(notes),
-        contexts=tuple(contexts if trace.contexts else ()),
+        contexts=tuple(contexts if run.trace.contexts else ()),
     )
 
 
@@ -374,21 +354,6 @@ def _clean(phases: Iterable[Phase]) -> Iterator[tuple[Phase, Window]]:
                 yield phase, window
 
 
-# By context: how many windows had each count, and how many took each path.
-_Found = dict[int, tuple[Counter[int], Counter[int]]]
-
-
-def _in_contexts(phases: Sequence[Phase]) -> _Found:
-    """What the clean windows of each context were."""
-    found: _Found = {}
-    for phase, window in _clean(phases):
-        counts, paths = found.setdefault(phase.context, (Counter(), Counter()))
-        counts[window.kernel] += window.times
-        if window.path is not None:
-            paths[window.path] += window.times
-    return found
-
-
 def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
     """Instructions per function, most first; they add up to the path's length."""
     counts = Counter(code[index].function for index in path.indexes)
@@ -396,12 +361,19 @@ def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
 
 
 def _paths(
-    found: _Found, value: int, trace: PluginTrace, code: list[Instruction]
+    phases: Sequence[Phase], value: int, trace: PluginTrace, code: list[Instruction]
 ) -> tuple[list[KernelPath], list[CaseContext]]:
     """The case's distinct paths, the modal one first, then by how often they were taken.
 
     Every context's commonest path is kept, and the most frequent others.
     """
+    # By context: how many windows had each count, and how many took each path.
+    found: dict[int, tuple[Counter[int], Counter[int]]] = {}
+    for phase, window in _clean(phases):
+        counts, paths = found.setdefault(phase.context, (Counter(), Counter()))
+        counts[window.kernel] += window.times
+        if window.path is not None:
+            paths[window.path] += window.times
     times: Counter[int] = Counter()
     # By context, the path that most windows with the commonest count took.
     commonest: dict[int, int] = {}
