@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 471,
+    "(loose)": 458,
     "arch": 1327,
     "boot": 2038,
-    "commands": 3031,
+    "commands": 3024,
     "compare": 1621,
     "count": 1252,
     "host": 1479,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3077,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35338
+TESTS_BUDGET = 35321
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 from kentry import __version__
 from kentry.commands import emit
@@ -203,21 +203,17 @@ def _print(text: str) -> None:
         _discard(sys.stderr)
 
 
-def _complete(line: str) -> NoReturn:
-    """Tells the shell what the line can go on with, and ends the process."""
-    import argcomplete
-
-    command = line.split()[1:2]
-    # A command whose name is not whole yet has no options to complete.
-    parser = build_parser(*command or [""], anywhere=True)
-    argcomplete.autocomplete(parser, always_complete_options=False)
-    sys.exit(EXIT_MISTAKE)
-
-
 def entry_point() -> None:
     """The console script."""
     if "_ARGCOMPLETE" in os.environ:
-        _complete(os.environ.get("COMP_LINE", ""))
+        # Tells the shell what the line can go on with.
+        import argcomplete
+
+        command = os.environ.get("COMP_LINE", "").split()[1:2]
+        # A command whose name is not whole yet has no options to complete.
+        parser = build_parser(*command or [""], anywhere=True)
+        argcomplete.autocomplete(parser, always_complete_options=False)
+        sys.exit(EXIT_MISTAKE)
     code: str | int | None
     try:
         code = main()

@@ -36,12 +36,31 @@ def progress(what: str) -> Iterator[Update]:
     what = printable(what)
     if _quiet:
         yield lambda fraction, now: None
-    elif sys.stderr.isatty():
-        with _bar(what) as update:
-            yield update
-    else:
+    elif not sys.stderr.isatty():
         with contextlib.closing(_PlainLines(what)) as lines:
             yield lines
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[now]}", markup=False),
+        )
+        # None: as NO_COLOR says.
+        console = Console(stderr=True, no_color=_colourless or None)
+        with Progress(*columns, console=console, transient=True) as shown:
+            task = shown.add_task(what, total=None, now="")
+
+            def update(fraction: float | None, now: str) -> None:
+                total = None if fraction is None else 1.0
+                done = fraction or 0.0
+                shown.update(task, total=total, completed=done, now=printable(now))
+
+            yield update
 
 
 def printable(text: str) -> str:
@@ -68,7 +87,9 @@ class _PlainLines:
         done = "" if fraction is None else f" {fraction:.0%}"
         with self._lock:
             self._text = f":{done} {printable(now)}"
-            state = _state_of(now)
+            words = re.findall(r"(?<!\S)[A-Za-z]+:?(?!\S)", now)
+            first = next((i for i, word in enumerate(words) if word.endswith(":")), len(words))
+            state = words[: first + 1]
             is_new, self._state = state != self._state, state
             pause = _STATE_SECONDS if is_new else _PLAIN_LINE_SECONDS
             wait = self._last + pause - time.monotonic()
@@ -90,33 +111,3 @@ class _PlainLines:
             self._timer = None
             self._last = time.monotonic()
             print(f"kentry: {self._what}{self._text}".rstrip(), file=sys.stderr, flush=True)
-
-
-def _state_of(now: str) -> list[str]:
-    words = re.findall(r"(?<!\S)[A-Za-z]+:?(?!\S)", now)
-    first = next((i for i, word in enumerate(words) if word.endswith(":")), len(words))
-    return words[: first + 1]
-
-
-@contextlib.contextmanager
-def _bar(what: str) -> Iterator[Update]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[now]}", markup=False),
-    )
-    # None: as NO_COLOR says.
-    console = Console(stderr=True, no_color=_colourless or None)
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(what, total=None, now="")
-
-        def update(fraction: float | None, now: str) -> None:
-            total = None if fraction is None else 1.0
-            shown.update(task, total=total, completed=fraction or 0.0, now=printable(now))
-
-        yield update

@@ -57,7 +57,7 @@ class Options(measuring.TreeOptions):
     good: str | None = option("--good COMMIT", help="an older commit with the one count")
     bad: str | None = option("--bad COMMIT", help="a newer commit with the other count")
     metric: tuple[str, ...] = list_option(
-        "--metric",
+        "--metric METRIC",
         group=RARE,
         needs=(_A_BISECTION,),
         **{

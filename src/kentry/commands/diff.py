@@ -34,7 +34,7 @@ class Options(
 
     old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
     new: str = operand(metavar="NEW", help="a recording or a kernel")
-    metric: tuple[str, ...] = list_option("--metric", **measuring.METRIC)
+    metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     fail_on_regression: bool = flag(
         "--fail-on-regression",

@@ -50,13 +50,11 @@ def _case_words(args: argparse.Namespace) -> Iterable[str]:
 
 # What commands that declare an option of the same name say of it: a name has one meaning.
 ARCH: dict[str, Any] = {
-    "metavar": "ARCH",
     "help": "x86_64, arm64 or riscv64; that of an image: or deb: file, or this machine's own, by"
     " default",
     "completes": lambda args: ARCHES,
 }
 CASE: dict[str, Any] = {
-    "metavar": "CASE,...",
     "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256',"
     " or by group: entry, events, io, memory, process, vector; all that are in no group by"
     " default; can be repeated",
@@ -64,12 +62,10 @@ CASE: dict[str, Any] = {
 }
 MEMORY: dict[str, Any] = {
     "type": values.memory,
-    "metavar": "MIB",
     "group": RARE,
     "help": "the guest's memory in MiB",
 }
 METRIC: dict[str, Any] = {
-    "metavar": "METRIC",
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
     " ..., or all",
 }
@@ -104,7 +100,7 @@ A_SOURCE = Need(
 class KernelOptions(ResultOptions):
     """Which kernel to boot, and for how long."""
 
-    arch: str | None = option("--arch", needs=[A_KERNEL], **ARCH)
+    arch: str | None = option("--arch ARCH", needs=[A_KERNEL], **ARCH)
     configs: tuple[str, ...] = option(
         "--config CONFIG",
         default=(),
@@ -114,7 +110,7 @@ class KernelOptions(ResultOptions):
         " distro (Debian's own, trimmed) or a .config file; and options on top of it, such as"
         " CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
-    timeout: float | None = option("--timeout", needs=(A_KERNEL,), **TIMEOUT)
+    timeout: float | None = option("--timeout SECONDS", needs=(A_KERNEL,), **TIMEOUT)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""
@@ -144,8 +140,8 @@ class KernelOptions(ResultOptions):
 class MeasureOptions(KernelOptions):
     """How to build and measure a kernel."""
 
-    case: tuple[str, ...] = list_option("--case", **CASE)
-    emulator: str | None = option("--emulator", needs=[A_KERNEL], **EMULATOR)
+    case: tuple[str, ...] = list_option("--case CASE,...", **CASE)
+    emulator: str | None = option("--emulator QEMU", needs=[A_KERNEL], **EMULATOR)
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose()."""

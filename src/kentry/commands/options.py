@@ -146,13 +146,11 @@ class ResultOptions(TextOptions):
 # Of commands that boot a kernel.
 TIMEOUT: dict[str, Any] = {
     "type": values.seconds,
-    "metavar": "SECONDS",
     "group": ANYWHERE,
     "help": "how many seconds a boot can take without progress (default: 120), or kentry vector"
     " trace in all (1800)",
 }
 EMULATOR: dict[str, Any] = {
-    "metavar": "QEMU",
     "group": ANYWHERE,
     "help": "boot by the installed QEMU (default), backports, newest, or the path of a qemu-system"
     " program",
@@ -167,8 +165,8 @@ FRESH: dict[str, Any] = {
 class AnywhereOptions(TextOptions):
     """What may stand anywhere on the line; each command has those that can affect it."""
 
-    timeout: float | None = option("--timeout", **TIMEOUT)
-    emulator: str | None = option("--emulator", **EMULATOR)
+    timeout: float | None = option("--timeout SECONDS", **TIMEOUT)
+    emulator: str | None = option("--emulator QEMU", **EMULATOR)
     fresh: bool = flag("--fresh", **FRESH)
 
 

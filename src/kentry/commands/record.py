@@ -81,7 +81,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
     seed: int = option(
         "--seed N", default=1, type=values.seed, group=RARE, help="the emulator's seed"
     )
-    memory: int | None = option("--memory", **measuring.MEMORY)
+    memory: int | None = option("--memory MIB", **measuring.MEMORY)
     console: Path | None = path_option(
         "--console", group=RARE, help="write the guest's console to FILE"
     )

@@ -56,11 +56,10 @@ class Options(
         help="mbox files, a git format-patch folder, a quilt series file; or commits, A..B",
     )
     arch: str | None = option(
-        "--arch",
+        "--arch ARCH,...",
         needs=[measuring.A_KERNEL],
         **{
             **measuring.ARCH,
-            "metavar": "ARCH,...",
             "help": "x86_64, arm64, riscv64: a column for each; this machine's own by default",
         },
     )
@@ -69,7 +68,7 @@ class Options(
         "--output DIR",
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
-    metric: tuple[str, ...] = list_option("--metric", **measuring.METRIC)
+    metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
 
     def find_arches(self) -> list[Arch]:

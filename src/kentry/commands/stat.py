@@ -71,7 +71,7 @@ class Options(ResultOptions):
         " a kernel kvm:SPEC)",
     )
     case: tuple[str, ...] = list_option(
-        "--case",
+        "--case CASE,...",
         needs=[
             Need(
                 lambda options: not options.compare or options.compares_kernels,
@@ -144,8 +144,8 @@ class Options(ResultOptions):
         help="how --compare boots kernels on ssh and boards: kexec (the default), or a command"
         " with {} for the kernel",
     )
-    arch: str | None = option("--arch", group=RARE, needs=[_GUEST], **measuring.ARCH)
-    emulator: str | None = option("--emulator", needs=[_GUEST], **EMULATOR)
+    arch: str | None = option("--arch ARCH", group=RARE, needs=[_GUEST], **measuring.ARCH)
+    emulator: str | None = option("--emulator QEMU", needs=[_GUEST], **EMULATOR)
     accelerator: str | None = option(
         "--accel",
         choices=("kvm", "tcg", "icount"),

@@ -51,7 +51,7 @@ class Options(ResultOptions):
         "-o", "--output", needs=(_TABLE,), help="write the table (TOML) to FILE"
     )
     here: bool = flag("--here", help="time this machine: takes some seconds, and no root")
-    arch: str | None = option("--arch", needs=[_KERNEL], **measuring.ARCH)
+    arch: str | None = option("--arch ARCH", needs=[_KERNEL], **measuring.ARCH)
     vl: int | None = option(
         "--vl BITS",
         type=values.bits,

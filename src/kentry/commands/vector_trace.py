@@ -49,7 +49,7 @@ class Options(measuring.KernelOptions):
         action="append",
         help="a file or folder to copy into the user space; can be repeated",
     )
-    memory: int | None = option("--memory", **measuring.MEMORY)
+    memory: int | None = option("--memory MIB", **measuring.MEMORY)
     append: str = option(
         "--append WORDS",
         default="",
