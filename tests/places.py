@@ -5,13 +5,12 @@ import contextlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kentry.arch import ARCHES
 from kentry.boot.probe_protocol import OnLine
 from kentry.errors import MachineError
 from kentry.kernels.kernel import Kernel
-from kentry.machines.machine import CommandResult
+from kentry.machines.machine import CommandResult, Machine
 from kentry.progress import Update
 
 SECOND = 1_000_000_000
@@ -28,7 +27,7 @@ def silent(fraction: float | None, now: str) -> None:
 
 
 @dataclass
-class FakePlace:
+class FakePlace(Machine):
     """`ns` is what a call of each case takes; all shares are of that.
 
     `spread` is how far processes differ, `noise` how far blocks do (only ever upwards), `drift`
@@ -93,10 +92,6 @@ class FakePlace:
             raise MachineError(f"{self.name} did not boot {kernel}.", "Look at its console.")
         self.booted.append(kernel)
         self._boot_level = 1 + self.random.gauss(0, self.boot_spread)
-
-    def describe(self) -> dict[str, Any]:
-        """Nothing besides."""
-        return {}
 
     def close(self) -> None:
         """Nothing was put anywhere."""

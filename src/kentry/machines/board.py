@@ -29,7 +29,6 @@ from typing import Any
 
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import KentryError, MachineError
-from kentry.host.native import probe_file
 from kentry.host.process import log
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import KINDS
@@ -40,9 +39,6 @@ from kentry.machines.machine import (
     Machine,
     MachineOptions,
     ShellMachine,
-    arch_of,
-    check_ended,
-    stopped,
 )
 from kentry.progress import Update
 
@@ -327,8 +323,7 @@ class BoardMachine(ShellMachine):
         """Boots the board, and finds out what it is."""
         self.bring_up()
         lines, _ = self.run("uname -m", MOMENT)
-        self.arch = arch_of(self.name, lines[-1].strip() if lines else "")
-        self.probe = probe_file(self.arch)
+        self.has_arch(lines[-1].strip() if lines else "")
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; its lines come when it has ended.  See Machine."""
@@ -340,15 +335,15 @@ class BoardMachine(ShellMachine):
             if line.endswith("\n"):
                 lines(line.rstrip("\r\n"))
         if late:
-            raise stopped("The probe", self.name, f"after {timeout:g} s")
-        check_ended(self.name, lines, status, self._fetch("err"))
+            raise self.stopped("The probe", f"after {timeout:g} s")
+        self.check_ended(lines, status, self._fetch("err"))
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
         self.make_folder()
         status, late = self._run(argv, timeout)
         if late:
-            raise stopped(f"'{argv[0]}'", self.name, f"after {timeout:g} s")
+            raise self.stopped(f"'{argv[0]}'", f"after {timeout:g} s")
         return CommandResult(status, self._fetch("out"), self._fetch("err"))
 
     def boot(self, kernel: str, update: Update) -> None:

@@ -18,6 +18,7 @@ from kentry.arch import ARCHES, Arch, find_arch
 from kentry.boot.console import tail
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
+from kentry.host.native import probe_file
 from kentry.host.process import log, status_clause
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
@@ -102,36 +103,24 @@ class Machine(Protocol):
         """Removes what was put there."""
         return
 
-
-def arch_of(name: str, machine: str) -> Arch:
-    """The architecture that `uname -m` calls `machine` on the machine `name`."""
-    try:
-        return find_arch(machine)
-    except UserError as err:
+    def check_ended(self, lines: ProbeLines, status: int, stderr: str) -> None:
+        """MachineError unless the probe printed its end mark and ended with status 0."""
+        if status == 0 and lines.ended:
+            return
+        where = f"after {lines.count} lines" if lines.started else "before it said anything"
+        ended = f"{status_clause('it', status)}, {where}"
         raise MachineError(
-            f"{name} is '{machine}', an architecture that kentry does not know.",
-            f"It knows {', '.join(ARCHES)}.",
-        ) from err
+            f"The probe on {self.name} did not come to its end: {ended}.",
+            "Run again with -v for the command line; what it had printed is kept.",
+            tail(stderr),
+        )
 
-
-def check_ended(name: str, lines: ProbeLines, status: int, stderr: str) -> None:
-    """MachineError unless the probe printed its end mark and ended with status 0."""
-    if status == 0 and lines.ended:
-        return
-    where = f"after {lines.count} lines" if lines.started else "before it said anything"
-    raise MachineError(
-        f"The probe on {name} did not come to its end: {status_clause('it', status)}, {where}.",
-        "Run again with -v for the command line; what it had printed is kept.",
-        tail(stderr),
-    )
-
-
-def stopped(what: str, name: str, why: str) -> MachineError:
-    """The error for something that had to be stopped; `why` is Exit.stopped."""
-    return MachineError(
-        f"{what} on {name} was stopped {why}.",
-        "Give it more time, or find out what holds it up there.",
-    )
+    def stopped(self, what: str, why: str, name: str = "") -> MachineError:
+        """The error for something that had to be stopped; `why` is Exit.stopped."""
+        return MachineError(
+            f"{what} on {name or self.name} was stopped {why}.",
+            "Give it more time, or find out what holds it up there.",
+        )
 
 
 class ShellMachine(Machine):
@@ -145,6 +134,17 @@ class ShellMachine(Machine):
     options: MachineOptions
     probe: Path
     _folder = ""
+
+    def has_arch(self, machine: str) -> None:
+        """Takes what `uname -m` says there; MachineError if kentry does not know it."""
+        try:
+            self.arch = find_arch(machine)
+        except UserError as err:
+            raise MachineError(
+                f"{self.name} is '{machine}', an architecture that kentry does not know.",
+                f"It knows {', '.join(ARCHES)}.",
+            ) from err
+        self.probe = probe_file(self.arch)
 
     def sh(self, script: str, *words: str) -> tuple[list[str], int]:
         """The lines that a script for sh(1), without ', prints, and its status; $1 is a word."""

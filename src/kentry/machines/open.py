@@ -14,13 +14,7 @@ from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
 from kentry.host.native import probe_file
 from kentry.host.process import supervise
-from kentry.machines.machine import (
-    CommandResult,
-    Machine,
-    MachineOptions,
-    check_ended,
-    stopped,
-)
+from kentry.machines.machine import CommandResult, Machine, MachineOptions
 from kentry.progress import Update
 
 
@@ -62,8 +56,8 @@ class LocalMachine(Machine):
         lines = ProbeLines(on_line)
         end = supervise([str(self.probe), *words], timeout, lines)
         if end.stopped:
-            raise stopped("The probe", self.name, end.stopped)
-        check_ended(self.name, lines, end.status, end.stderr)
+            raise self.stopped("The probe", end.stopped)
+        self.check_ended(lines, end.status, end.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
@@ -75,7 +69,7 @@ class LocalMachine(Machine):
         lines: list[str] = []
         end = supervise(argv, timeout, lines.append)
         if end.stopped:
-            raise stopped(f"'{argv[0]}'", self.name, end.stopped)
+            raise self.stopped(f"'{argv[0]}'", end.stopped)
         return CommandResult(end.status, "\n".join([*lines, end.rest]), end.stderr)
 
     def boot(self, kernel: str, update: Update) -> None:

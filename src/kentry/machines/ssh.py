@@ -24,18 +24,8 @@ from pathlib import Path
 from kentry.boot.console import tail
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
-from kentry.host.native import probe_file
 from kentry.host.process import Exit, need, supervise
-from kentry.machines.machine import (
-    MOMENT,
-    CommandResult,
-    Machine,
-    MachineOptions,
-    ShellMachine,
-    arch_of,
-    check_ended,
-    stopped,
-)
+from kentry.machines.machine import MOMENT, CommandResult, Machine, MachineOptions, ShellMachine
 
 # Seconds until a connection stands.
 _CONNECT_SECONDS = 15
@@ -168,15 +158,14 @@ class SshMachine(ShellMachine):
                 "kentry measures entries into the Linux kernel: name a machine that runs it.",
                 tail(result.stderr),
             )
-        self.arch = arch_of(self.name, machine)
-        self.probe = probe_file(self.arch)
+        self.has_arch(machine)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe, which is copied there where it is not; see Machine."""
         lines = ProbeLines(on_line)
         argv = [self.ready_probe(), *words]
         said, ran = self._run(_GUARDED, argv, timeout, lines)
-        check_ended(self.name, lines, self._status("The probe", said, ran), ran.stderr)
+        self.check_ended(lines, self._status("The probe", said, ran), ran.stderr)
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a command; see Machine."""
@@ -237,7 +226,7 @@ class SshMachine(ShellMachine):
         if said.began:
             return said, ran
         if ran.stopped:
-            raise stopped("ssh", to, ran.stopped)
+            raise self.stopped("ssh", ran.stopped, to)
         quoted = shlex.quote(to)
         if ran.status == _SSH_FAILED:
             # The last pattern is in every text.
@@ -256,7 +245,7 @@ class SshMachine(ShellMachine):
         if said.end is not None and said.end.isdecimal():
             return int(said.end)
         if ran.stopped:
-            raise stopped(what, self.name, ran.stopped)
+            raise self.stopped(what, ran.stopped)
         raise MachineError(
             f"The connection to {self.name} was lost: {what[0].lower()}{what[1:]} did not come"
             " to its end.",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kentry.errors import MachineError
-from kentry.machines import board
+from kentry.machines import board, machine
 from kentry.machines.board import BoardMachine, open_board
 from kentry.machines.machine import CommandResult, MachineOptions, ShellMachine
 from kentry.machines.open import open_machine
@@ -49,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "probe"
     file.write_text(PROBE)
-    monkeypatch.setattr(board, "probe_file", lambda arch: file)
+    monkeypatch.setattr(machine, "probe_file", lambda arch: file)
     return file
 
 
