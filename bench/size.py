@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 458,
     "arch": 1327,
     "boot": 2038,
-    "commands": 3024,
+    "commands": 3011,
     "compare": 1621,
     "count": 1252,
     "host": 1479,

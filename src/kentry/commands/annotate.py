@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import Need, operand, option
+from kentry.commands.options import operand, option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.path.annotation import annotate
 from kentry.show.paths import annotation_layout, path_layout
@@ -35,7 +35,7 @@ class Options(measuring.CoreOptions):
         "--context N",
         type=values.whole(0, values.MAX_COUNT),
         default=3,
-        needs=[Need(lambda options: options.new is not None, "without two paths to compare")],
+        needs={"without two paths to compare": lambda options: options.new is not None},
         help="show N instructions that are the same around each change of a path",
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import RARE, Need, flag, list_option, operand, option
+from kentry.commands.options import RARE, flag, list_option, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
 from kentry.kernels import tree
 from kentry.progress import progress
@@ -32,9 +32,9 @@ EXAMPLES = (
 )
 RETIRED = {name: measuring.RETIRED[name] for name in ("--set", "--functions")}
 
-_A_BISECTION = Need(lambda options: options.good and options.bad, "without --good and --bad")
-_A_SEARCH = Need(lambda options: options.has_commits(), "without a bisection to make")
-_ALL = Need(lambda options: options.everything, "without --all")
+_A_BISECTION = {"without --good and --bad": lambda options: options.good and options.bad}
+_A_SEARCH = {"without a bisection to make": lambda options: options.has_commits()}
+_ALL = {"without --all": lambda options: options.everything}
 
 
 # The options that shape what is searched, which --continue takes from the run before.
@@ -59,33 +59,33 @@ class Options(measuring.TreeOptions):
     metric: tuple[str, ...] = list_option(
         "--metric METRIC",
         group=RARE,
-        needs=(_A_BISECTION,),
+        needs=_A_BISECTION,
         **{
             **measuring.METRIC,
             "help": "the metric to search by, such as loads; instructions by default",
         },
     )
     everything: bool = flag(
-        "--all", needs=(_A_BISECTION,), help="find every commit that changed the count, not one"
+        "--all", needs=_A_BISECTION, help="find every commit that changed the count, not one"
     )
     least: float | None = option(
         "--least N",
         group=RARE,
         type=values.decimal(0, values.MAX_COUNT, "the metric's unit"),
-        needs=(_A_BISECTION, _ALL),
+        needs=_A_BISECTION | _ALL,
         help="with --all: the smallest change to find",
     )
     run: str | None = option(
         "--run PROGRAM",
         group=RARE,
-        needs=(_A_BISECTION,),
+        needs=_A_BISECTION,
         help="measure with a program of your own, on a board for instance: it gets a commit and the"
         " file to write the recording to, and exits with 125 where it cannot",
     )
     no_verify: bool = flag(
         "--no-verify",
         group=RARE,
-        needs=(_A_SEARCH,),
+        needs=_A_SEARCH,
         help="name the commits without building them from nothing and measuring them again",
     )
     resume: bool = flag("--continue", help="go on with the tree's last bisection")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kentry.commands import measuring
 from kentry.commands.emit import emit
-from kentry.commands.options import Need, flag, operand, option, path_option
+from kentry.commands.options import flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.check import check_layout
@@ -45,16 +45,16 @@ class Options(measuring.CachedOptions):
     )
     bisect: bool = flag(
         "--bisect",
-        needs=[Need(lambda options: not options.update, "with --update")],
+        needs={"with --update": lambda options: not options.update},
         help="exit as git bisect run asks: 0 within, 1 over, 125 undecided, no build or no boot,"
         " 128 for every mistake",
     )
     format: str | None = option(
         "--format FORMAT",
-        needs=[
-            Need(lambda options: not options.json, "with --json"),
-            Need(lambda options: not options.update, "with --update"),
-        ],
+        needs={
+            "with --json": lambda options: not options.json,
+            "with --update": lambda options: not options.update,
+        },
         help="ktap, junit or github",
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import Need, operand, option, path_option
+from kentry.commands.options import operand, option, path_option
 from kentry.errors import EXIT_DONE
 from kentry.kernels import debian, tree
 from kentry.kernels.spec import parse
@@ -32,7 +32,7 @@ RETIRED = {name: measuring.RETIRED[name] for name in ("--set", "--functions")}
 _MOST_NAMED = 60
 _RANGE = re.compile(r"([^:]+?)\.\.([^:./][^:]*)?")
 _EVERY_VERSION = re.compile(r"(debian:[^,]*)\.\*(,.*)?")
-_COMMITS = Need(lambda options: options.range(), "without a range of commits, A..B")
+_COMMITS = {"without a range of commits, A..B": lambda options: options.range()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
     every: int | None = option(
         "--every N",
         type=values.whole(1, values.MAX_COUNT),
-        needs=(_COMMITS,),
+        needs=_COMMITS,
         help="measure every Nth commit too; without it only the two ends, and what lies between"
         " where these differ",
     )

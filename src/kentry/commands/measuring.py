@@ -17,7 +17,6 @@ from kentry.commands.options import (
     FRESH,
     RARE,
     TIMEOUT,
-    Need,
     ResultOptions,
     flag,
     list_option,
@@ -86,31 +85,33 @@ def is_spec(text: str) -> bool:
     return kind in KINDS and not os.path.isfile(text)
 
 
-A_KERNEL = Need(
-    lambda options: any(map(is_spec, options.inputs())),
-    "without a kernel to boot: it shapes how one is measured",
-)
-A_SOURCE = Need(
-    lambda options: any(text.startswith(("source:", "tree:")) for text in options.inputs()),
-    "here: it shapes the build of a kernel from source: or tree:",
-)
+A_KERNEL = {
+    "without a kernel to boot: it shapes how one is measured": lambda options: any(
+        map(is_spec, options.inputs())
+    )
+}
+A_SOURCE = {
+    "here: it shapes the build of a kernel from source: or tree:": lambda options: any(
+        text.startswith(("source:", "tree:")) for text in options.inputs()
+    )
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelOptions(ResultOptions):
     """Which kernel to boot, and for how long."""
 
-    arch: str | None = option("--arch ARCH", needs=[A_KERNEL], **ARCH)
+    arch: str | None = option("--arch ARCH", needs=A_KERNEL, **ARCH)
     configs: tuple[str, ...] = option(
         "--config CONFIG",
         default=(),
         action="append",
-        needs=(A_KERNEL, A_SOURCE),
+        needs=A_KERNEL | A_SOURCE,
         help="config of a kernel that is built: tiny (kentry's smallest, the default), userland,"
         " distro (Debian's own, trimmed) or a .config file; and options on top of it, such as"
         " CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
-    timeout: float | None = option("--timeout SECONDS", needs=(A_KERNEL,), **TIMEOUT)
+    timeout: float | None = option("--timeout SECONDS", needs=A_KERNEL, **TIMEOUT)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""
@@ -141,7 +142,7 @@ class MeasureOptions(KernelOptions):
     """How to build and measure a kernel."""
 
     case: tuple[str, ...] = list_option("--case CASE,...", **CASE)
-    emulator: str | None = option("--emulator QEMU", needs=[A_KERNEL], **EMULATOR)
+    emulator: str | None = option("--emulator QEMU", needs=A_KERNEL, **EMULATOR)
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose()."""
@@ -174,7 +175,7 @@ class MeasureOptions(KernelOptions):
 class CachedOptions(MeasureOptions):
     """How to measure a kernel, for a command that takes recordings from the cache."""
 
-    fresh: bool = flag("--fresh", needs=(A_KERNEL,), **FRESH)
+    fresh: bool = flag("--fresh", needs=A_KERNEL, **FRESH)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +213,7 @@ class CoreOptions(MeasureOptions):
         return find_models(arch, self.core)
 
 
-_COMMITS = Need(lambda options: options.has_commits(), "without commits to search")
+_COMMITS = {"without commits to search": lambda options: options.has_commits()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,14 +229,14 @@ class TreeOptions(MeasureOptions):
     first_parent: bool = flag(
         "--first-parent",
         group=RARE,
-        needs=(_COMMITS,),
+        needs=_COMMITS,
         help="blame a merge as one commit instead of searching the branch that it merged",
     )
     compiler: str = option(
         "--compiler NAME",
         default="gcc",
         group=RARE,
-        needs=(_COMMITS,),
+        needs=_COMMITS,
         help="compiler of the kernels: gcc, gcc-12, clang, clang-19",
     )
     jobs: int = option(
@@ -243,7 +244,7 @@ class TreeOptions(MeasureOptions):
         type=values.whole(1, 64),
         default=1,
         group=RARE,
-        needs=(_COMMITS,),
+        needs=_COMMITS,
         help="try N commits at once; builds still come one after the other",
     )
 

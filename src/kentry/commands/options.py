@@ -24,23 +24,16 @@ _USAGE = {None: "{}", "?": "[{}]", "*": "[{}...]", "+": "{}..."}
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Need:
-    """What an option must find in the rest of the command line to have an effect.
-
-    `met` is called with the command's Options.  `otherwise` completes the sentence "--calls has
-    no effect ...", as in "without --tails".
-    """
-
-    met: Callable[[Any], Any]
-    otherwise: str
+# What an option must find in the rest of the command line to have an effect: by the end of the
+# sentence "--calls has no effect without --tails" whether the command's Options have it.
+Needs = Mapping[str, Callable[[Any], Any]]
 
 
 def option(
     *flags: str,
     default: Any = None,
     group: str = "options",
-    needs: Sequence[Need] = (),
+    needs: Needs | None = None,
     completes: Callable[[argparse.Namespace], Iterable[str]] | None = None,
     **words: Any,
 ) -> Any:
@@ -54,7 +47,7 @@ def option(
     last, _, metavar = last.partition(" ")
     if metavar:
         words["metavar"] = metavar
-    metadata = {"flags": (*others, last), "group": group, "needs": needs, "words": words}
+    metadata = {"flags": (*others, last), "group": group, "needs": needs or {}, "words": words}
     return field(default=default, metadata=metadata | {"completes": completes})
 
 
@@ -75,7 +68,7 @@ def list_option(*flags: str, **words: Any) -> Any:
 
 def operand(*, default: Any = MISSING, **words: Any) -> Any:
     """A field that is set by its place on the command line; required unless it has a default."""
-    metadata = {"flags": (), "group": "operands", "needs": (), "words": words}
+    metadata = {"flags": (), "group": "operands", "needs": {}, "words": words}
     return field(default=default, metadata=metadata)
 
 
@@ -116,14 +109,11 @@ class TextOptions(Common):
         default=emit.AUTO,
         group=ANYWHERE,
         choices=emit.COLORS,
-        needs=[
-            Need(
-                lambda options: (
-                    not getattr(options, "json", False) and not getattr(options, "format", None)
-                ),
-                "on what a program reads",
+        needs={
+            "on what a program reads": lambda options: (
+                not getattr(options, "json", False) and not getattr(options, "format", None)
             )
-        ],
+        },
         help="colour the text: auto (on a terminal), always or never",
     )
 
@@ -303,8 +293,8 @@ def read(cls: type[_T], args: argparse.Namespace) -> _T:
 
     options = cls(**{item.name: frozen(getattr(args, item.name)) for item in given})
     for item in given:
-        for need in item.metadata["needs"]:
-            if not need.met(options):
+        for otherwise, met in item.metadata["needs"].items():
+            if not met(options):
                 name = item.metadata["flags"][-1]
-                raise UserError(f"{name} has no effect {need.otherwise}.", f"Leave {name} out.")
+                raise UserError(f"{name} has no effect {otherwise}.", f"Leave {name} out.")
     return options

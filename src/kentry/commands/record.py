@@ -8,7 +8,7 @@ from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import RARE, Need, flag, operand, option, path_option
+from kentry.commands.options import RARE, flag, operand, option, path_option
 from kentry.compare.counted import added_by_states
 from kentry.count.catalogue import cases_of_file, catalogue, choose
 from kentry.errors import EXIT_DONE, KentryError, UserError
@@ -30,10 +30,11 @@ RETIRED = {
     "--windows": "kentry's own number of windows, on which no count depends",
 }
 
-_A_STATE = Need(
-    lambda options: options.matrix or "=" in "".join(options.case),
-    "without a vector state, such as --matrix vector or --case getppid+vec=once",
-)
+_A_STATE = {
+    "without a vector state, such as --matrix vector or --case getppid+vec=once": lambda options: (
+        options.matrix or "=" in "".join(options.case)
+    )
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +47,12 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
     floor: bool = flag(
         "--floor",
         group=RARE,
-        needs=(
-            Need(
-                lambda options: not (options.json or options.changelog),
-                "with --json or --changelog: it adds a column to the table",
+        needs={
+            "with --json or --changelog: it adds a column to the table": lambda options: (
+                not (options.json or options.changelog)
             ),
-            Need(lambda options: not options.spec.startswith("floor"), "on the floor itself"),
-        ),
+            "on the floor itself": lambda options: not options.spec.startswith("floor"),
+        },
         help="print how many times the least that a system call can cost each case has",
     )
     case_file: Path | None = path_option(
@@ -65,7 +65,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         default=(),
         type=values.lengths,
         group=RARE,
-        needs=(_A_STATE,),
+        needs=_A_STATE,
         help="vector lengths of the cpu model in bits; each takes a boot",
     )
     paths: int | None = option(

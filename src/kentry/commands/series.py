@@ -57,7 +57,7 @@ class Options(
     )
     arch: str | None = option(
         "--arch ARCH,...",
-        needs=[measuring.A_KERNEL],
+        needs=measuring.A_KERNEL,
         **{
             **measuring.ARCH,
             "help": "x86_64, arm64, riscv64: a column for each; this machine's own by default",

@@ -16,7 +16,6 @@ from kentry.commands.emit import emit
 from kentry.commands.options import (
     EMULATOR,
     RARE,
-    Need,
     ResultOptions,
     flag,
     list_option,
@@ -55,8 +54,8 @@ SECONDS, COMPARE_SECONDS = 8.0, 30.0
 # A machine may run its firmware for minutes before it answers again; a guest has none to run.
 _BOOT_SECONDS, _GUEST_BOOT_SECONDS = 600.0, 120.0
 
-_GUEST = Need(lambda options: options.is_guest, "without the target kvm")
-_COMPARE = Need(lambda options: options.compare, "without --compare")
+_GUEST = {"without the target kvm": lambda options: options.is_guest}
+_COMPARE = {"without --compare": lambda options: options.compare}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +71,11 @@ class Options(ResultOptions):
     )
     case: tuple[str, ...] = list_option(
         "--case CASE,...",
-        needs=[
-            Need(
-                lambda options: not options.compare or options.compares_kernels,
-                "beside --compare of cases, which names its own",
+        needs={
+            "beside --compare of cases, which names its own": lambda options: (
+                not options.compare or options.compares_kernels
             )
-        ],
+        },
         **measuring.CASE,
     )
     compare: tuple[tuple[str, str], ...] = option(
@@ -91,28 +89,26 @@ class Options(ResultOptions):
     )
     tails: bool = flag(
         "--tails",
-        needs=(
-            Need(
-                lambda options: not options.compare and options.working_set is None,
-                "beside --compare or --working-set",
-            ),
-        ),
+        needs={
+            "beside --compare or --working-set": lambda options: (
+                not options.compare and options.working_set is None
+            )
+        },
         help="time calls one by one: p50, p99, p99.9 and the longest",
     )
     working_set: str | None = option(
         "--working-set SIZE,...",
-        needs=(Need(lambda options: not options.compare, "beside --compare"),),
+        needs={"beside --compare": lambda options: not options.compare},
         help="time one case behind a walk through that much memory: sweep (32K to 256M), or sizes",
     )
     extent: int | float | None = option(
         "--for N[s]",
         type=values.extent,
-        needs=(
-            Need(
-                lambda options: not isinstance(options.extent, float) or options.takes_seconds,
-                "in seconds here: give a number of groups or rounds",
-            ),
-        ),
+        needs={
+            "in seconds here: give a number of groups or rounds": lambda options: (
+                not isinstance(options.extent, float) or options.takes_seconds
+            )
+        },
         help=f"how long to measure: seconds (60s; by default {SECONDS:g}s, and {COMPARE_SECONDS:g}s"
         " at most with --compare, which ends once it is decided), or as many groups of processes,"
         " with --tails groups of 100000 calls (10), with --compare of kernels rounds of four boots"
@@ -128,29 +124,28 @@ class Options(ResultOptions):
         "--threshold PERCENT",
         type=values.decimal(0, 99.99, "per cent"),
         group=RARE,
-        needs=(_COMPARE,),
+        needs=_COMPARE,
         help="changes up to this count as none (0.25)",
     )
     boot: str | None = option(
         "--boot HOW",
         group=RARE,
-        needs=(
-            _COMPARE,
-            Need(
-                lambda options: options.target.startswith(("ssh:", "board:")),
-                "without ssh:HOST or board:PLACE",
-            ),
-        ),
+        needs=_COMPARE
+        | {
+            "without ssh:HOST or board:PLACE": lambda options: options.target.startswith(
+                ("ssh:", "board:")
+            )
+        },
         help="how --compare boots kernels on ssh and boards: kexec (the default), or a command"
         " with {} for the kernel",
     )
-    arch: str | None = option("--arch ARCH", group=RARE, needs=[_GUEST], **measuring.ARCH)
-    emulator: str | None = option("--emulator QEMU", needs=[_GUEST], **EMULATOR)
+    arch: str | None = option("--arch ARCH", group=RARE, needs=_GUEST, **measuring.ARCH)
+    emulator: str | None = option("--emulator QEMU", needs=_GUEST, **EMULATOR)
     accelerator: str | None = option(
         "--accel",
         choices=("kvm", "tcg", "icount"),
         group=RARE,
-        needs=(_GUEST,),
+        needs=_GUEST,
         help="how the guest runs: kvm (the default), tcg or icount, which emulate it: their times"
         " say nothing about hardware",
     )

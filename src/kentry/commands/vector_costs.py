@@ -7,7 +7,7 @@ from pathlib import Path
 from kentry.arch import find_arch, host_arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import Need, ResultOptions, flag, operand, option, path_option
+from kentry.commands.options import ResultOptions, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
@@ -24,15 +24,15 @@ EXAMPLES = (
 
 RETIRED = dict.fromkeys(("--program", "--from"), "kentry vector costs --here on that machine")
 
-_TABLE = Need(
-    lambda options: options.what or options.here,
-    "without a table: name one, a kernel, or --here",
-)
-_KERNEL = Need(lambda options: measuring.is_spec(options.what or ""), "here: it is for a kernel")
-_LENGTH = Need(
-    lambda options: options.here or measuring.is_spec(options.what or ""),
-    "here: it is for a kernel, or for --here",
-)
+_TABLE = {
+    "without a table: name one, a kernel, or --here": lambda options: options.what or options.here
+}
+_KERNEL = {"here: it is for a kernel": lambda options: measuring.is_spec(options.what or "")}
+_LENGTH = {
+    "here: it is for a kernel, or for --here": lambda options: (
+        options.here or measuring.is_spec(options.what or "")
+    )
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +48,14 @@ class Options(ResultOptions):
         + "; without it, a list of the tables",
     )
     output: Path | None = path_option(
-        "-o", "--output", needs=(_TABLE,), help="write the table (TOML) to FILE"
+        "-o", "--output", needs=_TABLE, help="write the table (TOML) to FILE"
     )
     here: bool = flag("--here", help="time this machine: takes some seconds, and no root")
-    arch: str | None = option("--arch ARCH", needs=[_KERNEL], **measuring.ARCH)
+    arch: str | None = option("--arch ARCH", needs=_KERNEL, **measuring.ARCH)
     vl: int | None = option(
         "--vl BITS",
         type=values.bits,
-        needs=[_LENGTH],
+        needs=_LENGTH,
         help="vector length in bits; that of the cpu by default",
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import RARE, Need, list_option, operand, option, path_option
+from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.commands.vector_stats import UnitOptions
 from kentry.errors import EXIT_DONE, UserError
 from kentry.progress import progress
@@ -21,10 +21,11 @@ EXAMPLES = (
 
 RETIRED = {"--speed": "the trace as it is: an instruction takes 1 ns of its time"}
 
-_OPEN_LOOP = Need(
-    lambda options: not options.closed_loop,
-    "with --closed-loop: it counts acts of the second kernel's own policy",
-)
+_OPEN_LOOP = {
+    "with --closed-loop: it counts acts of the second kernel's own policy": lambda options: (
+        not options.closed_loop
+    )
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,23 +37,23 @@ class Options(UnitOptions):
     )
     policy: tuple[str, ...] = list_option(
         "--policy POLICY,...",
-        needs=(_OPEN_LOOP,),
+        needs=_OPEN_LOOP,
         help="policies such as drop-on-load or timeout-entry:10ms; all that fit by default",
     )
     costs: str | None = option(
         "--costs TABLE",
-        needs=(_OPEN_LOOP,),
+        needs=_OPEN_LOOP,
         help="a cost table's file or name; the counted one of the trace's vector length by default",
     )
     sweep: tuple[str, ...] = list_option(
         "--sweep NAME,...",
-        needs=(_OPEN_LOOP,),
+        needs=_OPEN_LOOP,
         help="policies to replay with 100 values: timeout, timeout-entry, timeout-from-use, count,"
         " count-from-use; timeout-entry and count by default",
     )
     picture: Path | None = path_option(
         "--picture",
-        needs=(_OPEN_LOOP,),
+        needs=_OPEN_LOOP,
         **measuring.PICTURE,
     )
     closed_loop: Path | None = path_option(
