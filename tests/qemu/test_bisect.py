@@ -21,7 +21,7 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.host.cache import cache_dir
-from kentry.kernels import toolchain
+from kentry.kernels import build
 from kentry.results.studies import NO_BUILD
 from tests.histories import History, make
 
@@ -40,7 +40,7 @@ PATIENCE = 1200
 
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
-    or_skip("no tools", toolchain.check_tools, ARCH)
+    or_skip("no tools", build.check_tools, ARCH)
     return or_skip("no source", make, SEED, tmp_path_factory.mktemp("history") / "linux")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.kernels import toolchain
+from kentry.kernels import build
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve_source
 from tests import ROOT
@@ -41,7 +41,7 @@ def kentry_series(base: str, patches: list[Path], arch: str, *words: str) -> str
 
 def source(spec: str) -> Revision:
     for arch in ARCHES.values():
-        or_skip("no tools", toolchain.check_tools, arch)
+        or_skip("no tools", build.check_tools, arch)
     return or_skip("no source to build", resolve_source, spec, silent)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import find_arch
-from kentry.kernels import build, made_of, toolchain
+from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.made_of import MadeOf, compiles_none_of, same_code
 from kentry.kernels.repository import Git, Revision
@@ -124,7 +124,7 @@ def kernel(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def source() -> Revision:
-    or_skip("no tools", toolchain.check_tools, ARCH)
+    or_skip("no tools", build.check_tools, ARCH)
     return or_skip("no source to build", resolve_source, SPEC, silent)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from kentry.kernels import toolchain
+from kentry.kernels import build
 from kentry.kernels.resolve import resolve_source
 from tests.places import silent
 
@@ -36,7 +36,7 @@ ROWS = ["comment", "invoke_syscall", "broken", "panic"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The series as git format-patch would have written it."""
-    or_skip("no tools", toolchain.check_tools, ARCH)
+    or_skip("no tools", build.check_tools, ARCH)
     or_skip("no source to build", resolve_source, BASE_SPEC, silent)
     out = tmp_path_factory.mktemp("series")
     for number, name in enumerate(ROWS, start=1):

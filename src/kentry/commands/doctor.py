@@ -16,7 +16,7 @@ from kentry.host.apt import find_mirror
 from kentry.host.cache import cache_dir
 from kentry.host.native import plugin_file, probe_file
 from kentry.host.process import need
-from kentry.kernels import toolchain
+from kentry.kernels import build
 from kentry.models.llvm import find_analyser
 from kentry.show.blocks import Layout
 
@@ -75,8 +75,8 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
         return probe_file(arch).name
 
     def compiler(arch: Arch) -> str:
-        toolchain.check_tools(arch)
-        return toolchain.find(arch, "gcc").identity[0]
+        build.check_tools(arch)
+        return build.find_compiler(arch, "gcc").identity[0]
 
     def emulator(arch: Arch) -> str:
         return f"QEMU {find_emulator(arch, 'installed').version}"

@@ -39,10 +39,9 @@ def probe_file(arch: Arch) -> Path:
 
 
 def probe_with_case(arch: Arch, file: Path) -> Path:
-    """A probe with a case more, compiled from `file`, as guest/case.h says; kept in the cache.
+    """A probe with a case more, compiled from `file` as guest/case.h says; UserError.
 
     The compiler runs in a sandbox: a C file can name any file, and make gcc write without end.
-    UserError where it does not compile, MissingToolError without what compiles it.
     """
     if not (_GUEST / "Makefile").exists():
         raise MissingToolError(

@@ -43,10 +43,7 @@ _NAMESPACES = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a program and all it starts may take; memory and files in bytes.
-
-    `processes` counts threads.  `seconds` are of wall time, 0 for any number.
-    """
+    """The most that a program and all it starts may take: bytes, threads, seconds (0: any)."""
 
     memory: int = field(default_factory=lambda: max(available_memory(), 1 << 30))
     processes: int = 4096

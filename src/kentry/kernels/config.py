@@ -55,9 +55,8 @@ class Request:
 class Config:
     """Options to begin with, by full name; off is "n".
 
-    `whole`: they are a .config, and what they do not name is Kconfig's default; otherwise
-    it is off (allnoconfig).  Of `strict` each must come out as it was asked for where the
-    tree knows it, and of `named` even where it does not.
+    What a `whole` .config does not name is Kconfig's default, otherwise off (allnoconfig).  Of
+    `strict` each must come out as asked for where the tree knows it, of `named` even where not.
     """
 
     options: Mapping[str, str]

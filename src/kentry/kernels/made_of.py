@@ -81,11 +81,10 @@ class MadeOf:
     """What a built kernel was made of, by make's own dependency files and by its object files.
 
     `files` are source files, relative to the tree's top, that any compile or link read.  `objects`
-    has the object files of vmlinux, relative to the build folder, each with the SHA-256 of what
-    it gives to the kernel: code, data and relocations, without line numbers and debug info.
-    `functions` has a function's symbol name with the objects that define it; a local name may be
-    in several.  `sizes` has the bytes that each function has in vmlinux: a linker shortens calls
-    (RISC-V) and adds functions of its own (arm64's errata).
+    has the object files of vmlinux, relative to the build folder, each with the SHA-256 of its
+    code, data and relocations, without line numbers and debug info.  `functions` has a symbol's
+    name with the objects that define it.  `sizes` has the bytes that each function has in vmlinux:
+    a linker shortens calls (RISC-V) and adds functions of its own (arm64's errata).
     """
 
     files: frozenset[str]
@@ -209,10 +208,8 @@ def _known(made: MadeOf, clones: set[str]) -> dict[str, set[tuple[str, str | int
 
 
 def _source_files(objects: Path, tree: Path) -> set[str]:
-    """Return the files of `tree` that any command names, or had read when it was run.
-
-    Commands of objects that an earlier commit compiled are still there: that makes it only more.
-    """
+    """Return the files of `tree` that any command names, or had read when it was run."""
+    # Commands of objects that an earlier commit compiled are still there: that makes it only more.
     # On command lines too: what a script reads is nowhere else.
     absolute = re.compile(re.escape(f"{tree}/") + r"([^\s\"'();:,]+)")
     paths: set[str] = set()

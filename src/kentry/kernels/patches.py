@@ -390,10 +390,7 @@ class Step:
 
 
 def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> list[Step]:
-    """Make a step of each patch; a patch that does not apply is left out of those after it.
-
-    UserError if a patch leads out of the tree, or the disk is full.
-    """
+    """Make a step of each patch, on those before that apply; UserError if it leaves the tree."""
     repository = base.repository
     steps = []
     commit, checked_out = base.commit, ""
@@ -433,8 +430,7 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
 def _apply(git: Git, patch: Patch) -> str:
     """Apply a patch to the work tree and commit it, as git am does; return the new commit.
 
-    PatchError says why it does not apply; the work tree then is as before.  UserError if it leads
-    out of the tree.
+    PatchError if it does not apply: the work tree is as before.  UserError if it leaves the tree.
     """
     with TemporaryDirectory(prefix="kentry-patch-") as name:
         diff, message = Path(name, "diff"), Path(name, "message")

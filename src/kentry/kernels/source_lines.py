@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Lines of source of a kernel's instructions, from the DWARF debug info of its vmlinux."""
 
+import contextlib
 import json
 import posixpath
 from collections.abc import Sequence
@@ -43,9 +44,8 @@ def reader() -> str:
 def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceLine, ...]]:
     """For each link address its line, then where that was inlined, and so on; () if not known.
 
-    Files are named from the top of the source.  LLVM reads the debug info, without a network and
-    where it can write nothing.  MissingToolError without llvm-symbolizer or a sandbox, KernelError
-    where it cannot read the file.
+    Files are named from the top of the source.  MissingToolError without llvm-symbolizer or a
+    sandbox for it, KernelError where it cannot read the file.
     """
     if kernel.debug_info is None:
         return [()] * len(addresses)
@@ -81,23 +81,15 @@ def _symbolizer() -> Path:
 
 
 def _chain(line: str) -> tuple[SourceLine, ...]:
-    """One line of the symbolizer's output: an address, innermost function first.
-
-    Where that has no line, its caller's would be taken for it.
-    """
-    try:
+    """One line of the symbolizer's output: an address, innermost function first."""
+    places = []
+    with contextlib.suppress(ValueError, KeyError, IndexError, TypeError):
         rows = json.loads(line)["Symbol"]
-        if not rows[0]["Line"]:
-            return ()
-        return tuple(
-            SourceLine(
+        # Where the innermost has no line, its caller's would be taken for it.
+        for row in rows if rows[0]["Line"] else ():
+            if row["FileName"] and row["Line"] > 0:
                 # The file may name them as it likes.
-                printable(posixpath.normpath(row["FileName"])),
-                int(row["Line"]),
-                printable(row["FunctionName"]),
-            )
-            for row in rows
-            if row["FileName"] and row["Line"] > 0
-        )
-    except (ValueError, KeyError, IndexError, TypeError):
-        return ()
+                file, function = posixpath.normpath(row["FileName"]), row["FunctionName"]
+                places.append(SourceLine(printable(file), int(row["Line"]), printable(function)))
+        return tuple(places)
+    return ()

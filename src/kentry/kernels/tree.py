@@ -91,10 +91,7 @@ def split(value: str) -> tuple[Path, str | None]:
 
 
 def is_repository(folder: Path, commit_name: str | None = None) -> bool:
-    """Return whether `folder` is the top of a git checkout, or a repository without one.
-
-    An unpacked tree somewhere inside another project's checkout is neither.
-    """
+    """Return whether `folder` is the top of a git checkout, or a repository without one."""
     top = in_folder(folder, "rev-parse", "--show-toplevel")
     if not top.returncode:
         return Path(top.stdout.strip()) == folder.resolve()

@@ -10,8 +10,8 @@ import pytest
 from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
 from kentry.kernels import symtab
-from kentry.kernels.kallsyms import link_address
 from kentry.kernels.kernel import Symbol, SymbolTable
+from kentry.kernels.symtab import link_address
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 

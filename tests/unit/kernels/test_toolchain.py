@@ -14,7 +14,7 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.errors import MissingToolError, UserError
 from kentry.host.process import run
-from kentry.kernels import build, toolchain
+from kentry.kernels import build
 from tests.unit.kernels.fakes import ARM64, X86_64
 from tests.unit.kernels.sources import program
 
@@ -42,7 +42,7 @@ def clang(folder: Path, version: str = "") -> None:
 
 def test_gcc_by_its_own_name_needs_nothing_in_path(programs: Path) -> None:
     gcc(programs)
-    found = toolchain.find(ARM64, "gcc")
+    found = build.find_compiler(ARM64, "gcc")
     assert (found.name, found.family, found.variables) == ("gcc", "gcc", ())
     assert found.identity == ("gcc-14 (Test)", "GNU ld (Test) 2.40")
     assert found.path() == str(programs)
@@ -51,7 +51,7 @@ def test_gcc_by_its_own_name_needs_nothing_in_path(programs: Path) -> None:
 def test_a_versioned_gcc_is_first_in_path(programs: Path, cache: Path) -> None:
     gcc(programs)
     gcc(programs, "-12")
-    found = toolchain.find(ARM64, "gcc-12")
+    found = build.find_compiler(ARM64, "gcc-12")
     assert found.identity == ("gcc-12 (Test)", "GNU ld (Test) 2.40")
     name = f"{ARM64.cross}gcc"
     shim = shutil.which(name, path=found.path())
@@ -59,28 +59,28 @@ def test_a_versioned_gcc_is_first_in_path(programs: Path, cache: Path) -> None:
     assert run([shim]).stdout == "gcc-12 (Test)\n"
     assert shutil.which(f"{ARM64.cross}ld", path=found.path()) == str(programs / f"{ARM64.cross}ld")
     # Again, and another one beside it.
-    assert toolchain.find(ARM64, "gcc-12").path() == found.path()
+    assert build.find_compiler(ARM64, "gcc-12").path() == found.path()
     gcc(programs, "-13")
-    assert toolchain.find(ARM64, "gcc-13").path() != found.path()
+    assert build.find_compiler(ARM64, "gcc-13").path() != found.path()
 
 
 def test_clang_brings_its_own_tools(programs: Path) -> None:
     clang(programs)
     clang(programs, "-19")
-    found = toolchain.find(X86_64, "clang-19")
+    found = build.find_compiler(X86_64, "clang-19")
     assert (found.family, found.variables) == ("clang", ("LLVM=1",))
     assert found.identity == ("clang (Test) -19", "ld.lld (Test) -19")
     for name in ("clang", "ld.lld", "llvm-objcopy"):
         shim = shutil.which(name, path=found.path())
         assert shim
         assert run([shim]).stdout == f"{name} (Test) -19\n"
-    assert toolchain.find(X86_64, "clang").path() == str(programs)
+    assert build.find_compiler(X86_64, "clang").path() == str(programs)
     assert found.kconfig_environment(ARM64)["CLANG_FLAGS"] == "--target=aarch64-linux-gnu"
 
 
 def test_kconfig_is_told_the_cross_compiler(programs: Path) -> None:
     gcc(programs)
-    env = toolchain.find(ARM64, "gcc").kconfig_environment(ARM64)
+    env = build.find_compiler(ARM64, "gcc").kconfig_environment(ARM64)
     assert (env["CC"], env["LD"]) == (f"{ARM64.cross}gcc", f"{ARM64.cross}ld")
     assert env["RUSTC"] == "false"
 
@@ -98,7 +98,7 @@ def test_a_missing_compiler_names_its_packages(programs: Path, name: str, packag
     gcc(programs, "-13")
     clang(programs, "-18")
     with pytest.raises(MissingToolError) as raised:
-        toolchain.find(ARM64, name)
+        build.find_compiler(ARM64, name)
     assert raised.value.remedy.endswith(f"install {packages}.")
     assert "arm64" in raised.value.sentence
 
@@ -109,14 +109,14 @@ def test_a_missing_compiler_names_its_packages(programs: Path, name: str, packag
 )
 def test_what_is_no_compiler(name: str) -> None:
     with pytest.raises(UserError, match="clang-19"):
-        toolchain.find(ARM64, name)
+        build.find_compiler(ARM64, name)
 
 
 def test_every_program_that_a_build_lacks_is_named(programs: Path) -> None:
     for name in ("bc", "ccache", "gcc", "git", "make", "perl"):
         program(programs, name, "")
     with pytest.raises(MissingToolError) as raised:
-        toolchain.check_tools(ARM64)
+        build.check_tools(ARM64)
     assert "install bison flex " in raised.value.remedy
 
 
@@ -126,14 +126,14 @@ def test_headers_are_looked_for_by_the_compiler(programs: Path) -> None:
     program(programs, "gcc", "").write_text("#!/bin/sh\nexit 1\n")
     for arch in ARCHES.values():
         if not arch.build_headers:
-            toolchain.check_tools(arch)
+            build.check_tools(arch)
             continue
         with pytest.raises(MissingToolError) as raised:
-            toolchain.check_tools(arch)
+            build.check_tools(arch)
         for package in arch.build_headers.values():
             assert package in raised.value.remedy
     program(programs, "gcc", "found")
-    toolchain.check_tools(X86_64)
+    build.check_tools(X86_64)
 
 
 FUNCTION = "static inline int f(void) {{ return {}; }}\n"
