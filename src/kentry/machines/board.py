@@ -197,10 +197,6 @@ class BoardMachine(ShellMachine):
         """The QEMUDriver of the target, None where it is no QEMU."""
         return self._driver("QEMUDriver", activate=False)
 
-    def images(self) -> dict[str, Path]:
-        """The images that the environment names."""
-        return {name: Path(file) for name, file in self.env.config.get_images().items()}
-
     def release(self) -> None:
         """Lets go of the board; a QEMU ends, a board stays as it is."""
         try:
@@ -230,20 +226,6 @@ class BoardMachine(ShellMachine):
     def _files(self) -> Any:
         """A driver that transfers files, None where there is only the console."""
         return None if self.has_console_shell else self._driver("FileTransferProtocol")
-
-    def check_tools(self) -> None:
-        """MachineError where files go over the console and the board has not all of TOOLS."""
-        if self._files is None:
-            check = (
-                f"for t in {' '.join(TOOLS)}; do command -v $t >/dev/null || echo lacks $t; done"
-            )
-            lines, _ = self.run(check, MOMENT)
-            if missing := [line[6:].strip() for line in lines if line.startswith("lacks ")]:
-                raise MachineError(
-                    f"{self.name} has no {' and no '.join(missing)}, so files cannot go over its"
-                    " console.",
-                    "Put them on its PATH (busybox has all), or give the place an SSHDriver.",
-                )
 
     def put(self, path: str) -> None:
         """Copies the probe to `path`, whose name has no character that a shell reads."""
@@ -390,9 +372,8 @@ class BoardMachine(ShellMachine):
         """The image of a QEMU: the environment's, a file or a spec's; None for the board's own."""
         if self.options.switch != KEXEC or self.machine() is None:
             return None
-        images = self.images()
-        if kernel in images:
-            return images[kernel]
+        if named := self.env.config.get_images().get(kernel):
+            return Path(named)
         file = Path(kernel).expanduser()
         if file.is_file():
             return file.absolute()
@@ -404,9 +385,18 @@ class BoardMachine(ShellMachine):
         return self.run(shlex.join(["sh", "-c", script, "sh", *words]), MOMENT)
 
     def make_folder(self) -> None:
-        """Makes the folder; see ShellMachine."""
-        if not self._folder:
-            self.check_tools()
+        """Makes the folder; MachineError if files go over the console and there are no TOOLS."""
+        if not self._folder and self._files is None:
+            tools = (
+                f"for t in {' '.join(TOOLS)}; do command -v $t >/dev/null || echo lacks $t; done"
+            )
+            lines, _ = self.run(tools, MOMENT)
+            if missing := [line[6:].strip() for line in lines if line.startswith("lacks ")]:
+                raise MachineError(
+                    f"{self.name} has no {' and no '.join(missing)}, so files cannot go over its"
+                    " console.",
+                    "Put them on its PATH (busybox has all), or give the place an SSHDriver.",
+                )
         self._silence()
         super().make_folder()
 

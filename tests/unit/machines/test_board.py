@@ -171,13 +171,13 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
     seen: list[str] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(BoardMachine, "machine", lambda self: self)
-    monkeypatch.setattr(BoardMachine, "images", lambda self: {"next": Path("/images/next")})
     monkeypatch.setattr(BoardMachine, "boot_image", lambda self, image: seen.append(str(image)))
     monkeypatch.setattr(
         board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
     )
     monkeypatch.setattr(ShellMachine, "boot", lambda *_: seen.append("by itself"))
-    with open_board("board:x", options(tmp_path, SERIAL, switch=switch)) as place:
+    text = f"images: {{next: /images/next}}\n{SERIAL}"
+    with open_board("board:x", options(tmp_path, text, switch=switch)) as place:
         place.boot(kernel.replace("FILE", probe.name), lambda fraction, now: None)
     assert seen == [booted.replace("TMP", str(tmp_path))]
 
