@@ -58,7 +58,7 @@ class MachineOptions:
     ssh and board: `switch` says how another kernel is booted, "kexec" or a command for the
     machine's shell with {} for the kernel's name.  `boot_timeout` is how many seconds a machine
     may take to answer after it was told to boot, or a guest until the probe starts.
-    kvm: `emulator` is as for find_emulator(), `accelerator` one of qemu_argv.ACCELERATORS, `arch`
+    kvm: `emulator` is as for find_emulator(), `accelerator` one of emulator.ACCELERATORS, `arch`
     "" for this machine's.  The guest runs only on cpu `pin` of this machine.
     """
 

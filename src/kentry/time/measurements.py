@@ -333,11 +333,10 @@ def run_looks(
 
 def _estimate(sides: Sequence[tuple[Metrics, Metrics]], schedule: Schedule, look: Look) -> Rows:
     """Compares the times of each row; None where old and new have no groups in common."""
-
-    def times(metrics: Metrics) -> Sequence[TimedProcess]:
-        return metrics[NS].samples if NS in metrics else ()
-
-    rows = [(times(old), times(new)) for old, new in sides]
+    rows = [
+        (old[NS].samples, new[NS].samples) if NS in old and NS in new else ((), ())
+        for old, new in sides
+    ]
     return estimate_rows(rows, threshold=schedule.threshold, look=look)
 
 
