@@ -8,7 +8,7 @@ import importlib.util
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -21,7 +21,7 @@ from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.cli import main
 from kentry.errors import MachineError
 from kentry.kernels.resolve import resolve
-from kentry.machines.machine import MachineOptions
+from kentry.machines.machine import Machine, MachineOptions
 from kentry.machines.open import open_machine
 from tests import ROOT
 from tests.places import silent
@@ -79,6 +79,12 @@ def environment(prepared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return prepared
 
 
+def ran(place: Machine, words: Sequence[str]) -> list[str]:
+    lines: list[str] = []
+    place.run_probe(words, 120, lines.append)
+    return lines
+
+
 def check_few(lines: list[str], arch: str) -> None:
     assert lines[0] == f"kentry-probe start {arch}"
     assert re.fullmatch(r"kentry-probe release 6\.\d+\..*", lines[1])
@@ -102,15 +108,13 @@ def check_timed(lines: list[str]) -> dict[tuple[int, int], list[int]]:
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_board_of_labgrids_runs_the_probe(arch: str, environment: Path) -> None:
-    few: list[str] = []
-    times: list[str] = []
     with (
         timed(f"labgrid's QEMUDriver, {KERNEL} ({arch}), the probe over its console"),
         open_machine(f"board:{arch}", MachineOptions()) as place,
     ):
         assert place.arch is find_arch(arch)
-        place.run_probe(FEW, 60, few.append)
-        place.run_probe(TIMED, 60, times.append)
+        few = ran(place, FEW)
+        times = ran(place, TIMED)
         said = place.run_command(["sh", "-c", "echo out; echo err >&2; exit 3"], 30)
     check_few(few, arch)
     check_timed(times)
@@ -168,8 +172,7 @@ def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path) -> None:
     ):
         for kernel in (OLDER, "arm64-kernel"):
             place.boot(kernel, silent)
-            lines: list[str] = []
-            place.run_probe(FEW, 60, lines.append)
+            lines = ran(place, FEW)
             check_few(lines, "arm64")
             releases.append(lines[1].split()[-1])
     assert releases[0].startswith("6.1.")
@@ -211,8 +214,7 @@ def test_a_board_boots_other_kernels_by_kexec_and_by_a_command(
         place.boot(releases[0], silent)
         # The console is looked at when the shell is back, not when the time is over.
         assert monotonic() - begun < options.boot_timeout
-        lines: list[str] = []
-        place.run_probe(FEW, 60, lines.append)
+        lines = ran(place, FEW)
         place.boot(releases[1], silent)
         said = place.run_command(["uname", "-r"], 60).stdout
     check_few(lines, "x86_64")
@@ -246,15 +248,13 @@ def test_a_board_that_does_not_boot_is_one_sentence(
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_guest_boots_for_each_run_of_the_probe(arch: str, accelerator: str) -> None:
     options = MachineOptions(accelerator=accelerator, arch=arch)
-    few: list[str] = []
-    times: list[str] = []
     with (
         timed(f"{KERNEL} ({arch}, {accelerator}), two boots"),
         open_machine(f"kvm:{KERNEL}", options) as place,
     ):
         or_skip(f"no {KERNEL} for {arch}", place.boot, KERNEL, silent)
-        place.run_probe(FEW, 120, few.append)
-        place.run_probe(TIMED, 120, times.append)
+        few = ran(place, FEW)
+        times = ran(place, TIMED)
     check_few(few, arch)
     check_timed(times)
 
@@ -267,8 +267,7 @@ def test_time_of_instructions_is_the_same_in_every_boot() -> None:
         open_machine(f"kvm:{KERNEL}", options) as place,
     ):
         for _ in range(2):
-            lines: list[str] = []
-            place.run_probe(TIMED, 120, lines.append)
+            lines = ran(place, TIMED)
             seen.append(check_timed(lines))
     assert seen[0] == seen[1]
 
@@ -277,11 +276,10 @@ def test_a_guest_on_the_processor_runs_or_is_refused_at_once() -> None:
     """Few machines that are guests themselves have a KVM that runs a kernel."""
     arch = host_arch()
     options = MachineOptions()
-    lines: list[str] = []
     begun, refused = monotonic(), None
     try:
         with timed(f"{KERNEL} ({arch.name}, kvm)"), open_machine(f"kvm:{KERNEL}", options) as place:
-            place.run_probe(FEW, 120, lines.append)
+            lines = ran(place, FEW)
     except MachineError as err:
         refused = err
     if refused:

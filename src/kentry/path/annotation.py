@@ -19,7 +19,7 @@ from kentry.results.annotation import (
     OtherPath,
     PathPart,
 )
-from kentry.results.recording import CaseResult, KernelPath, Measured, Recording
+from kentry.results.recording import CaseResult, Instruction, KernelPath, Measured, Recording
 
 
 def annotate(recording: Recording, names: Collection[str]) -> Annotation:
@@ -36,26 +36,18 @@ def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedC
     if not path.length:
         raise UserError(f"{case.name} executes no kernel instruction.", "Choose another case.")
     code = recording.instructions(path)
+
+    def shown(insn: Instruction, depth: int) -> AnnotatedInstruction:
+        where = f"{insn.address:016x}", insn.code, readable_text(insn, arch)
+        lines = insn.source_lines or UNSET
+        return AnnotatedInstruction(*where, insn.function, insn.offset, lines, depth=depth)
+
     return AnnotatedCase(
         name=case.name,
         instructions=path.length,
         calls=tuple(
             tuple(
-                PathPart(
-                    part.name,
-                    tuple(
-                        AnnotatedInstruction(
-                            address=f"{insn.address:016x}",
-                            code=insn.code,
-                            text=readable_text(insn, arch),
-                            function=insn.function,
-                            offset=insn.offset,
-                            depth=depth,
-                            source_lines=insn.source_lines or UNSET,
-                        )
-                        for insn, depth in zip(part.instructions, part.depths, strict=True)
-                    ),
-                )
+                PathPart(part.name, tuple(map(shown, part.instructions, part.depths)))
                 for part in parts(call, arch)
             )
             for call in split_calls(code)
