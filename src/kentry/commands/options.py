@@ -128,7 +128,7 @@ class ResultOptions(TextOptions):
     def rows_shown(self) -> int | None:
         """How many rows a table of functions has at most; None for all, with -v."""
         # It loads structs, which the parser of the command line does not need.
-        from kentry.show.sections import SHOWN
+        from kentry.show.blocks import SHOWN
 
         return None if self.verbose else SHOWN
 

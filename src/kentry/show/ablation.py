@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 
 from kentry.results.studies import Ablation, OptionRow
-from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
+from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import signed
 from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
-from kentry.show.sections import SHOWN, Deltas, Fold, InText, OnPage, Section
+from kentry.show.sections import Deltas, Fold, InText, OnPage, Section
 
 _CASES_SHOWN = 4
 

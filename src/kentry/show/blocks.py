@@ -15,6 +15,9 @@ from typing import Any
 
 from kentry.results.caveats import Caveat
 
+# Rows of a table of functions; text adds up further ones in one row.
+SHOWN = 10
+
 
 class Element:
     """A block that is no string."""

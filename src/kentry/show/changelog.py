@@ -15,7 +15,7 @@ from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.states import cells_of
 from kentry.results.studies import Series
 from kentry.show import counts, provenance
-from kentry.show.blocks import Block, Layout, Prose
+from kentry.show.blocks import SHOWN, Block, Layout, Prose
 from kentry.show.comparison import (
     changelog_times,
     comparison_caveats,
@@ -27,7 +27,7 @@ from kentry.show.comparison import (
 from kentry.show.models import cycle_blocks, estimate_change_blocks, series_estimate_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
-from kentry.show.sections import SHOWN, Deltas
+from kentry.show.sections import Deltas
 from kentry.show.series import PREFERRED, grouped, series_caveats, series_table, summary_blocks
 from kentry.show.table import plain, shortened
 from kentry.show.text import UNKNOWN

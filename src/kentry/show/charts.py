@@ -154,18 +154,8 @@ def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
     return _ICICLE.format(height, label, label, Markup("").join(boxes))
 
 
-class Bar(NamedTuple):
-    """A step of a waterfall; `title` is the whole sentence about it, `link` an element's id."""
-
-    label: str
-    step: int
-    title: str
-    link: str
-    known: bool = True
-
-
 class Point(NamedTuple):
-    """A point of a line chart; `mark` is a class: change, point or recommended.
+    """A point or a bar; `mark` is a class: change, point, recommended or unknown.
 
     `title` is the whole sentence about it, `label` a text beside it, `link` an element's id.
     """
@@ -271,9 +261,9 @@ def _extent(values: Iterable[float], room: float, nothing: float = 0) -> tuple[f
     return low - wide, high + wide
 
 
-def waterfall(base: int, bars: Sequence[Bar], label: str) -> Markup:
+def waterfall(base: int, bars: Sequence[Point], label: str) -> Markup:
     """The count from the base to the last row: a bar a step, joined by lines."""
-    totals = list(accumulate((bar.step for bar in bars), initial=base))
+    totals = list(accumulate((round(bar.y) for bar in bars), initial=base))
     plot = _Plot(label)
     low, high = _extent(totals, 0.15)
     up = _Axis(low, high, plot.bottom, _TOP)
@@ -292,14 +282,14 @@ def waterfall(base: int, bars: Sequence[Bar], label: str) -> Markup:
     name(0, "base")
     for place, bar in enumerate(bars, start=1):
         before, after = up.at(totals[place - 1]), up.at(totals[place])
-        kind = "worse" if bar.step > 0 else "better" if bar.step < 0 else "same"
+        kind = "worse" if bar.y > 0 else "better" if bar.y < 0 else "same"
         start = _LEFT + wide * (place - 1)
         plot.line("joint", start + wide * 0.9, before, start + wide * 1.1, before)
         since = len(plot.parts)
-        column(place, before, after, kind if bar.known else "unknown", bar.title)
-        if bar.known and bar.step and len(bars) <= _NUMBERED:
+        column(place, before, after, kind if bar.mark == "point" else bar.mark, bar.title)
+        if bar.y and len(bars) <= _NUMBERED:
             above = min(before, after) - 4
-            plot.text("value middle", _LEFT + wide * (place + 0.5), above, f"{bar.step:+d}")
+            plot.text("value middle", _LEFT + wide * (place + 0.5), above, f"{round(bar.y):+d}")
         name(place, bar.label)
         plot.link(since, bar.link, bar.title)
     end = len(bars) + 1

@@ -89,16 +89,14 @@ def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[Block]:
     for row in rows:
         cases.setdefault(row.name, []).append(row)
     for name, own in cases.items():
-        texts = [_change(row) for row in own if row.delta and row.verdict != UNDECIDED]
+        texts = []
+        for row in (row for row in own if row.delta and row.verdict != UNDECIDED):
+            amount, which = abs(row.delta), "fewer" if row.delta < 0 else "more"
+            noun = _NOUNS.get(row.metric, (f"of {row.metric}",) * 2)[amount != 1]
+            texts.append(f"{amount} {which} {noun} ({row.old} -> {row.new})")
         texts += [f"{row.metric} undecided" for row in own if row.verdict == UNDECIDED]
         same = ", ".join(f"{row.metric} {row.old}" for row in own if not row.delta)
         yield Prose(f"{name}: {'; '.join([*texts, *([f'the same: {same}'] if same else [])])}")
-
-
-def _change(row: CaseComparison) -> str:
-    amount, which = abs(row.delta), "fewer" if row.delta < 0 else "more"
-    noun = _NOUNS.get(row.metric, (f"of {row.metric}",) * 2)[amount != 1]
-    return f"{amount} {which} {noun} ({row.old} -> {row.new})"
 
 
 def series_metric_blocks(series: Series, columns: Iterable[SeriesColumn]) -> Iterator[Block]:

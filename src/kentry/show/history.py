@@ -22,20 +22,9 @@ from kentry.results.studies import (
     Step,
 )
 from kentry.show import charts
-from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
+from kentry.show.blocks import SHOWN, Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, number
-from kentry.show.sections import (
-    SHOWN,
-    Chart,
-    Deltas,
-    Detail,
-    Drawn,
-    Fold,
-    InText,
-    Notes,
-    OnPage,
-    Section,
-)
+from kentry.show.sections import Chart, Deltas, Detail, Drawn, Fold, InText, Notes, OnPage, Section
 from kentry.show.table import line_width
 
 _NAME, _NAMED, _ALL = 12, 6, 100

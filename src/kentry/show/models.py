@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kentry.results.annotation import AnnotatedCase
@@ -13,11 +13,10 @@ from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, Misses, Share
 from kentry.results.recording import CaseResult
 from kentry.results.studies import Series, SeriesColumn
-from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
-from kentry.show.sections import SHOWN
+from kentry.show.blocks import SHOWN, Block, Column, Layout, Prose, Table, text_column
 
 if TYPE_CHECKING:
-    from kentry.models.costs import CostTable, Figure
+    from kentry.models.costs import CostTable
 
 # Functions, and misses after walks, are printed of so many cases.
 _FEW_CASES = 2
@@ -233,8 +232,13 @@ def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = 
     # Figures with the same source and note share a number.
     sources = list(dict.fromkeys((figure.source, figure.note) for figure in every))
     for kind, figures in (("act", table.figures), ("instruction", table.instructions)):
-        if figures:
-            blocks += ["", _figure_table(kind, figures, sources)]
+        words = map(text_column, ("interval", "assume", "source"))
+        rows = Table((text_column(kind), Column("value"), *words))
+        for name, figure in figures.items():
+            ends = f"{_short(figure.low)} - {_short(figure.high)}" if figure.has_interval else ""
+            source = f"[{sources.index((figure.source, figure.note)) + 1}]"
+            rows.row(name, _short(figure.value), ends, figure.assume, source)
+        blocks += ["", rows] if figures else []
     if table.absent:
         blocks += ["", "No figure for:"]
         blocks += [Prose(f"{act}: {why}", "  ", "    ") for act, why in table.absent.items()]
@@ -249,18 +253,6 @@ def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = 
         text = f"[{number}] {source}" + (f" ({note})" if note else "")
         blocks += [Prose(text, then="    ")]
     return Layout("costs", table.name, table.about, blocks)
-
-
-def _figure_table(
-    kind: str, figures: Mapping[str, Figure], sources: list[tuple[str, str]]
-) -> Table:
-    words = map(text_column, ("interval", "assume", "source"))
-    rows = Table((text_column(kind), Column("value"), *words))
-    for name, figure in figures.items():
-        ends = f"{_short(figure.low)} - {_short(figure.high)}" if figure.has_interval else ""
-        source = f"[{sources.index((figure.source, figure.note)) + 1}]"
-        rows.row(name, _short(figure.value), ends, figure.assume, source)
-    return rows
 
 
 def _short(value: float) -> str:

@@ -98,7 +98,8 @@ def _environment() -> Environment:
         ],
         "change": lambda row: row.new - row.old,
         "hunks": lambda block: list(hunks(block.diff.rows, block.context)),
-        "linked": _linked,
+        # A chart whose links lead into its own result; a quote in a text is escaped.
+        "linked": lambda drawing, to: Markup(str(drawing).replace('href="#', f'href="#{to}')),  # noqa: S704
     }
     return environment
 
@@ -107,12 +108,6 @@ def _class_of(column: Column, cell: object) -> Markup:
     words = ["text"] if column.left else []
     words += [cell.kind] if isinstance(cell, Cell) and cell.kind else []
     return Markup(' class="{}"').format(" ".join(words)) if words else Markup("")
-
-
-def _linked(drawing: Markup, prefix: str) -> Markup:
-    """Returns a chart whose links lead to the elements of its own result on the page."""
-    # A quote in a text is escaped, so this is never part of one.
-    return Markup(str(drawing).replace('href="#', f'href="#{prefix}'))  # noqa: S704
 
 
 def _part(name: str) -> str:

@@ -172,7 +172,10 @@ def hunks(rows: Sequence[Row], context: int) -> Iterator[Head | LeftOut | Line]:
     for is_shown, places in groupby(range(len(rows)), lambda at: at in shown):
         if not is_shown:
             reason, place = "", (False, "")
-            yield _left_out([rows[at] for at in places])
+            left = [rows[at] for at in places]
+            constants = sum(row.times for row in left if row.constants_differ)
+            names = dict.fromkeys(row.new.function for row in left if row.new)
+            yield LeftOut(sum(row.times for row in left), constants, list(names))
             continue
         for at in places:
             row, (start, own_head) = rows[at], heads[at]
@@ -188,11 +191,3 @@ def hunks(rows: Sequence[Row], context: int) -> Iterator[Head | LeftOut | Line]:
             yield Line(row, own, own_reason, "" if own_place == place else own_place[1])
             is_same = row.change == SAME
             reason, place = ("", (False, "")) if is_same else (row.reason, own_place)
-
-
-def _left_out(rows: Sequence[Row]) -> LeftOut:
-    return LeftOut(
-        sum(row.times for row in rows),
-        sum(row.times for row in rows if row.constants_differ),
-        list(dict.fromkeys(row.new.function for row in rows if row.new)),
-    )

@@ -9,10 +9,8 @@ from markupsafe import Markup
 from kentry.results.annotation import PathDiff
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, PurposeDelta
-from kentry.show.blocks import Block, Element, Prose
+from kentry.show.blocks import SHOWN, Block, Element, Prose
 
-# Rows of a table of functions; text adds up further ones in one row.
-SHOWN = 10
 # A function, a part of a path or a reason: its instructions on both sides.
 Delta = FunctionDelta | PurposeDelta
 

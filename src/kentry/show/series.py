@@ -14,25 +14,14 @@ from kentry.results.caveats import Caveat
 from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
 from kentry.results.studies import Cell as SeriesCell
 from kentry.show import charts
-from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
+from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.comparison import event_change
 from kentry.show.counts import series_metric_blocks
 from kentry.show.models import cycle_range, series_estimate_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.paths import path_summary
 from kentry.show.provenance import kernel_facts, kernel_lines
-from kentry.show.sections import (
-    SHOWN,
-    Chart,
-    Deltas,
-    Detail,
-    Fold,
-    InText,
-    Notes,
-    OnPage,
-    Paths,
-    Section,
-)
+from kentry.show.sections import Chart, Deltas, Detail, Fold, InText, Notes, OnPage, Paths, Section
 from kentry.show.table import plain, shortened
 from kentry.stats.exact import BETTER, WORSE
 
@@ -133,13 +122,14 @@ def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -
         cell = row.cases.get(name)
         words = f"{cell.step:+d} to {cell.instructions}" if cell else row.status
         title = f"Patch {row.patch}, {row.subject}: {words}"
-        step, link = cell.step if cell else 0, f"patch-{row.patch}"
-        bars.append(charts.Bar(str(row.patch), step, title, link, cell is not None))
+        step, mark = (cell.step, "point") if cell else (0, "unknown")
+        link, label = f"patch-{row.patch}", str(row.patch)
+        bars.append(charts.Point(row.patch, step, title, mark, link, label))
     label = f"{name}: kernel instructions, patch by patch"
     if len(bars) <= _BARS:
         drawing = charts.waterfall(base, bars, label)
     else:
-        totals = accumulate((bar.step for bar in bars), initial=base)
+        totals = accumulate((bar.y for bar in bars), initial=base)
         points = [charts.Point(place, total, str(total)) for place, total in enumerate(totals)]
         drawing = charts.line(points, label, "patch", "instructions", shape="steps")
     others = f"; the same steps in {', '.join(one.name for one in same)}" if same else ""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kentry.results.recording import Recording, VectorEvent
 from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, Problem, Series
+from kentry.show.series import series_table
 from kentry.study.series import PatchKernels, tabulate
 from tests.builders import Functions, built, outcome, recording
 from tests.unit.vector.builders import with_events
@@ -142,7 +143,7 @@ def _change(cases: dict[str, list[tuple[str, int]]], change: str, where: str, by
             functions[0] = (first, count // 2 if by % 2 else count + by)
 
 
-# --- a printed table, read back ------------------------------------------
+# --- a table, read back --------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -154,37 +155,19 @@ class Printed:
     total: int | None
 
 
-def read_table(text: str) -> dict[str, dict[int, Printed]]:
-    """Every column of the printed table: title, patch, cell."""
+def read_table(series: Series) -> dict[str, dict[int, Printed]]:
+    """Every column of the table: title, patch, cell."""
+    table = series_table(series)
     found: dict[str, dict[int, Printed]] = {}
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        edges = [
-            (match.end(1), match.end(2), match.end())
-            for match in re.finditer(r"(count) +(step) +total", line)
-        ]
-        starts = [0, *(end for _, _, end in edges)]
-        for start, (count, step, end) in zip(starts, edges, strict=False):
-            title = lines[number - 1][start:end].strip()
-            assert title not in found
-            found[title] = dict(_cells(lines[number + 1 :], count, step, end))
+    for place, column in list(enumerate(table.columns))[2::3]:
+        cells = found[column.group] = {}
+        for row in table.rows:
+            count, *changes = row[place : place + 3]
+            if isinstance(count, int):
+                texts = [str(one).replace("identical", "0") for one in changes]
+                step, total = (int(text) if text else None for text in texts)
+                cells[int(str(row[0]))] = Printed(count, step, total)
     return found
-
-
-def _cells(lines: Sequence[str], count: int, step: int, end: int) -> list[tuple[int, Printed]]:
-    width = len(re.match(r" *\d+", lines[0])[0])  # type: ignore[index]
-    cells = []
-    for line in lines[: lines.index("")]:
-        value = re.search(r"(?<!\S)\d+$", line[:count].ljust(count))
-        # In place of numbers, not behind them, where it is another architecture's.
-        failed = re.search(r"does not (apply|b)", line[:end])
-        if not line[:width].strip() or not value or failed:
-            continue
-        texts = [line[count:step].strip(), line[step:end].strip()]
-        texts[0] = texts[0].replace("identical", "0")
-        change, total = (int(text) if text else None for text in texts)
-        cells.append((int(line[:width]), Printed(int(value[0]), change, total)))
-    return cells
 
 
 def unwrapped(text: str) -> str:
@@ -201,7 +184,7 @@ def check_percent(printed: str, delta: int, old: int) -> None:
 
 def check_table(text: str, series: Series) -> None:
     """What is printed is what was measured, and everything else follows from it."""
-    table = read_table(text)
+    table = read_table(series)
     for title, cells in table.items():
         rows = [row for row in series.rows if title in row.cases]
         assert list(cells) == [row.patch for row in rows]

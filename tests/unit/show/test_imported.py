@@ -21,16 +21,6 @@ def table(text: str) -> list[list[str]]:
     return [line.split() for line in lines[2 : lines.index("")]]
 
 
-def test_three_sides_have_steps() -> None:
-    assert table(samples.MARKDOWN) == [
-        ["5", "Baseline", "getpid@fast", "50", "cycles"],
-        ["5", "getpid@slow", "250", "cycles"],
-        ["6", "First", "getpid@fast", "50", "cycles", "0%", "5", "0%"],
-        ["6", "getpid@slow", "240", "cycles", "-4.0%", "5"],
-        ["7", "Second", "getpid@fast", "45", "cycles", "-10%", "5", "-10%"],
-    ]
-
-
 def test_the_side_called_before_is_the_base_wherever_it_stands() -> None:
     rows = table("side,getpid (ns)\npatched,90.00\nwithout,100.00\n")
     assert [row[5:] for row in rows] == [["-10.0%", "3"], []]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The matrix of vector states: numbers per call, what is not decided, events that changed."""
 
-import re
 from collections.abc import Iterable
 
 import pytest
@@ -14,7 +13,7 @@ from kentry.compare.counted import compare
 from kentry.results.case_name import USES
 from kentry.results.comparison import CaseComparison, EventDelta
 from kentry.results.recording import Recording, VectorEvent
-from kentry.show.blocks import Block
+from kentry.show.blocks import Block, Table
 from kentry.show.comparison import event_change_blocks
 from kentry.show.recording import (
     matrix_blocks,
@@ -31,17 +30,9 @@ CASES = ("getppid", "use-after-fork", "sched_yield", "clock_gettime")
 
 def rows(found: Recording) -> list[list[str]]:
     """Every row of the matrix: case, length, state, count, ratio, events; "" as above it."""
-    table: list[list[str]] = []
-    for line in written(matrix_blocks(found, ARCHES[found.kernel["arch"]])).splitlines()[1:]:
-        if not line:
-            break
-        row = re.match(r"(.*?) +(\w+=\S+) +(\S+) +(\S+)(?: +(.*))?$", line)
-        if row:
-            label = row[1].split() or ["", ""]
-            table.append([*label, *(text or "" for text in row.groups()[1:])])
-        else:
-            table[-1][-1] = f"{table[-1][-1]} {line.strip()}".strip()
-    return table
+    table = matrix_blocks(found, ARCHES[found.kernel["arch"]])[0]
+    assert isinstance(table, Table)
+    return [["-" if cell is None else str(cell) for cell in row] for row in table.rows]
 
 
 def text_of(blocks: Iterable[Block]) -> str:

@@ -14,12 +14,9 @@ from tests.unit.show.samples import (
     DISCARD,
     SHORTER,
     SYSCALL,
-    changed,
     check_form,
     check_table,
     many,
-    read_table,
-    table,
     unwrapped,
 )
 from tests.unit.vector.builders import with_events
@@ -32,14 +29,6 @@ def test_every_number_follows_from_the_counts(series: Series, functions: bool) -
     if not any("--- a/x" in row.subject for row in series.rows):
         check_form(text)
     check_table(text.partition("\n\n")[2], series)
-
-
-def test_columns_that_do_not_fit_go_below() -> None:
-    rows = changed(getpid=[("entry", 1)], getppid=[("entry", 2)], getuid=[("entry", 3)])
-    series = table(rows, subjects=["a subject that is as long as subjects of patches often are"])
-    found = read_table(to_text(series_layout(series, functions=False)))
-    assert list(found) == ["getppid", "getpid", "getuid"]
-    assert [cells[1].total for cells in found.values()] == [-53, -49, -57]
 
 
 def test_a_caveat_is_noted_once() -> None:

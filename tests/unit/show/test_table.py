@@ -124,12 +124,9 @@ def test_a_narrow_terminal_repeats_fewer_keys_where_all_do_not_fit() -> None:
     assert rows == [["getppid", "0", number] for number in "123"]
 
 
-def test_a_terminal_of_no_width_is_taken_for_a_narrow_one() -> None:
+def test_paragraphs_are_neither_narrower_than_a_terminal_nor_wider_than_a_mail() -> None:
     with terminal(1):
         assert max(map(len, wrapped("word " * 30))) <= LEAST_WIDTH
-
-
-def test_paragraphs_of_a_wide_terminal_are_no_wider_than_a_mail() -> None:
     with terminal(200):
         assert WIDTH - 5 < max(map(len, wrapped("word " * 30))) <= WIDTH
 
@@ -146,14 +143,8 @@ def test_text_from_outside_becomes_one_line_of_ascii(text: str, expected: str) -
     assert plain(text) == expected
 
 
-def test_text_is_cut_with_dots() -> None:
+def test_text_is_cut_with_dots_and_a_number_stays_with_its_per_cent() -> None:
     assert (shortened("abcdef", 6), shortened("abcdefg", 6)) == ("abcdef", "abc...")
-
-
-def test_a_number_stays_with_its_per_cent() -> None:
     lines = wrapped("word " * 14 + "1000 % of all")
     assert lines == ["word " * 13 + "word", "  1000 % of all"]
-
-
-def test_lines_do_not_end_in_blanks() -> None:
     assert written(["a  ", "\u00e9"]) == "a\n?\n"
