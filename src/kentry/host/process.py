@@ -267,7 +267,6 @@ class _Pipes:
         return bool(ready)
 
     def _write(self) -> bool:
-        """Feed some more; return whether there is more to feed."""
         assert self._stdin is not None
         try:
             self._feed = self._feed[os.write(self._stdin.fileno(), self._feed[:_CHUNK_BYTES]) :]

@@ -110,7 +110,6 @@ def works() -> bool:
 
 
 def _base(readable: Iterable[str | Path], writable: Iterable[Path]) -> list[str]:
-    """bwrap's command line but for the environment and what is run."""
     own = [sys.prefix, sys.base_prefix, str(Path(kentry.__file__).parents[1])]
     # /proc is read-only, or root could change the system's settings in /proc/sys.
     words = [_PROGRAM, "--proc", "/proc", "--remount-ro", "/proc"]

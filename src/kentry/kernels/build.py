@@ -368,7 +368,6 @@ class _Tuxmake:
     anew: Path | None
 
     def _command(self, output: Path, *words: str) -> list[str]:
-        """Return the confined command line."""
         build, objects, tree = self.build, self.objects, self.build.revision.repository.work
         ccache = self.anew or cache_dir("ccache")
         # As many compilers as there are cores for, and memory.

@@ -127,7 +127,6 @@ def tiny(arch: Arch, last: str = TINY) -> Config:
 
 
 def _fragment(name: str, arch: Arch) -> str:
-    """Return a fragment for all architectures, and the one for `arch`."""
     files = (_FOLDER / f"{name}.config", _FOLDER / f"{name}-{arch.name}.config")
     return "\n".join(file.read_text(encoding="utf-8") for file in files)
 

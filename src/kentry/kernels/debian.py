@@ -87,7 +87,6 @@ def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
 def _load(
     spec: str, stored: _Manifest, arch: Arch, update: Update, origin: dict[str, str]
 ) -> Kernel:
-    """Load the kernel of an unpacked package by its manifest."""
     folder = cache_dir("kernels") / stored["deb_sha256"]
     file, config = folder / stored["image"], stored.get("config")
     facts = {"digest": stored["sha256"][file.name], "config": folder / config if config else None}
@@ -382,7 +381,6 @@ def revision(spec: Spec, update: Update) -> Revision:
 def _fetch(
     repository: Repository, root: AptRoot, candidate: Candidate, update: Update
 ) -> dict[str, str]:
-    """Download, unpack and read the source into git."""
     with root.locked(update):
         file = root.download(candidate, update)
         try:

@@ -149,7 +149,6 @@ def _quilt(series: Path) -> Iterator[Patch]:
 
 
 def _text(file: Path) -> bytes:
-    """Read the file, with LF line ends; UserError if that cannot be text."""
     data = read_bytes(file, _KINDS)
     if b"\0" in data:
         raise UserError(f"{file} is an archive or binary, not patches.", f"Unpack it. {_KINDS}")
@@ -195,7 +194,6 @@ def _file(file: Path) -> Iterator[Patch]:
 
 
 def _patch(file: Path, source: str, mail: bytes, folder: Path) -> Patch:
-    """Take one mail apart; CalledProcessError if git cannot."""
     # quoted-cr: base64 and quoted-printable hide carriage returns.  Not --encoding=UTF-8, the
     # default: git 2.39 does not convert at all if it is given.
     words = ("mailinfo", "-k", "--no-scissors", "--quoted-cr=strip")

@@ -198,7 +198,6 @@ def _unpack_elf(data: bytes) -> Unpacked:
 
 
 def _notes(elf: ELFFile) -> Iterator[Any]:
-    """Yield every note in the segments of an ELF file, as pyelftools has them."""
     from elftools.elf.segments import NoteSegment
 
     for part in elf.iter_segments():

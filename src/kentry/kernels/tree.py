@@ -127,7 +127,6 @@ def of_commit(folder: Path, name: str) -> Revision:
 
 
 def _git_path(folder: Path, name: str) -> Path:
-    """Return where git keeps a file or folder of that name."""
     words = ("rev-parse", "--path-format=absolute", "--git-path", name)
     return Path(in_folder(folder, *words).stdout[:-1])
 

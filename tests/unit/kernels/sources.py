@@ -14,6 +14,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from kentry.kernels import tree
+from kentry.kernels.repository import Revision
+from kentry.kernels.spec import parse
 from tests import ROOT
 
 FAKE = ROOT / "tests" / "fakes/linux"
@@ -97,6 +100,11 @@ def fork_c(**values: int) -> str:
     for before, name in enumerate(("first", "second", "third"), start=1):
         text = text.replace(f"return {before};", f"return {values.get(name, before)};")
     return text
+
+
+def revision(spec: str | Path) -> Revision:
+    """The source of tree:SPEC."""
+    return tree.revision(parse(f"tree:{spec}"), lambda fraction, now: None)
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int, bytes]]:

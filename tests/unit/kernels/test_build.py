@@ -23,13 +23,12 @@ from kentry.arch import Arch
 from kentry.errors import EXIT_STOP, BuildError, MissingToolError, UserError
 from kentry.host import sandbox
 from kentry.host.cache import cache_dir, read_manifest
-from kentry.kernels import build, made_of, tree
+from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
-from kentry.kernels.spec import parse
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said
-from tests.unit.kernels.sources import commit
+from tests.unit.kernels.sources import commit, revision
 
 ARM64 = fakes.ARM64
 PREBUILT: Mapping[str, str | bytes] = {
@@ -61,10 +60,6 @@ def _tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sandbox.works.cache_clear()
     yield
     sandbox.works.cache_clear()
-
-
-def revision(spec: str | Path) -> Revision:
-    return tree.revision(parse(f"tree:{spec}"), Said())
 
 
 def plan_of(revision: Revision, *sets: str, request: Request | None = None) -> build.Build:
