@@ -194,6 +194,15 @@ def test_unknown_facts_of_the_kernel_come_from_the_other_side() -> None:
     both = with_times(counts(), timed({"getppid": 78.4}, kernel=unknown))
     assert both.kernel == counts().kernel
     assert with_times(counts(**unknown), timed({"getppid": 78.4})).kernel == counts().kernel
+    # A config and its hash belong together.
+    times = timed({"getppid": 78.4}, kernel={"config_sha256": "3" * 64})
+    assert with_times(counts(), times).kernel == counts().kernel
+
+
+def test_what_was_counted_stays_where_no_path_was_recorded() -> None:
+    first = counts()
+    first.cases[0] = replace(first.cases[0], paths=())
+    assert with_times(first, timed({"getppid": 78.4})).cases[0].functions == (("el0_svc", 40),)
 
 
 def test_what_cannot_be_joined_is_refused() -> None:

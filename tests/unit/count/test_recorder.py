@@ -77,8 +77,7 @@ def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
     assert case.metrics["branches"].samples == ((1, 5), (2, 1))
     assert case.metrics["calls"].samples == ((0, 5), (1, 1))
     assert "loads" not in case.metrics
-    assert "unnamed" not in kinds(recording)
-    assert "steady" in kinds(recording)
+    assert kinds(recording) == ["not-time", "steady"]
 
 
 def test_what_only_some_paths_execute_is_none_in_the_others(tmp_path: Path) -> None:
@@ -244,6 +243,18 @@ def test_each_context_has_its_counts_and_its_path(tmp_path: Path) -> None:
     assert case.contexts[1].samples == ((2, 1), (3, 7))
     assert case.values == {2: 1, 3: 1}
     assert not case.caveats
+
+
+def test_paths_of_more_contexts_come_before_those_of_more_windows(tmp_path: Path) -> None:
+    trace = (
+        IN_TWO_CONTEXTS.partition("message context 1")[0] + "path 1 4 0+2 0+2\npath 2 3 0+2 0+1\n"
+    )
+    trace += "window 4 4 0 1 0 0 0 1\n"
+    for number in (1, 2):
+        trace += f"message context {number} tasks={number} links=0\nmessage case getppid path 1\n"
+        trace += "window 1 3 0 1 0 0 0 2\n"
+    case = measure(kernel(), FakeRunner(save(tmp_path, trace)), OPTIONS, silent).cases[0]
+    assert [(path.length, path.times) for path in case.paths] == [(2, 4), (3, 2), (4, 4)]
 
 
 @pytest.mark.parametrize(("first", "noted"), [(2, False), (5, True)])
