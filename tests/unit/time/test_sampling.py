@@ -168,10 +168,10 @@ def test_every_group_on_another_cpu_is_dropped() -> None:
     assert len(output.jumps) == 3
 
 
-@pytest.mark.parametrize("ahead", [0.0009, -0.0009, 0.0])
-def test_clocks_may_drift_as_ntp_has_them(ahead: float) -> None:
-    output = heard(clock(1), *group(0), clock(2), *group(1), clock(3, ahead=ahead))
-    assert not output.jumps and len(output.processes) == 2
+def test_clocks_may_drift_as_ntp_has_them() -> None:
+    for ahead in (0.0009, -0.0009):
+        output = heard(clock(1), *group(0), clock(2), *group(1), clock(3, ahead=ahead))
+        assert not output.jumps and len(output.processes) == 2
 
 
 def test_a_run_that_lost_some_groups_goes_on_and_one_that_lost_all_is_an_error() -> None:
@@ -250,12 +250,7 @@ def sampler(place: FakePlace, *slots: str, odd_slots: Sequence[str] = ()) -> Sam
 
 
 def groups_told(place: FakePlace) -> list[int]:
-    return [
-        int(word.removeprefix("groups="))
-        for words in place.runs
-        for word in words
-        if word.startswith("groups=")
-    ]
+    return [int(words[1].removeprefix("groups=")) for words in place.runs]
 
 
 def test_the_probe_is_told_all_settings_and_another_seed_each_run() -> None:
@@ -317,15 +312,11 @@ def test_what_a_probe_said_before_it_died_is_kept() -> None:
     assert [key[:2] for key in one.output.processes] == [(0, 0), (0, 1), (0, 2), (1, 0)]
 
 
-def test_fewer_groups_than_were_asked_for_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = FakePlace(NS)
-    monkeypatch.setattr(
-        place,
-        "_lines",
-        lambda words: iter(["timing cpu=0 cpus=1", "clock 1 1 1 0", "end groups=0"]),
-    )
-    with pytest.raises(MachineError, match="0 of 5"):
-        sampler(place).run_in_one(5)
+def test_fewer_groups_than_were_asked_for_are_an_error() -> None:
+    one = sampler(FakePlace(NS))
+    one.run_in_one(2)
+    with pytest.raises(MachineError, match="2 of 5"):
+        one.check(5)
 
 
 # --- tails -------------------------------------------------------------------------
