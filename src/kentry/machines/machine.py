@@ -237,10 +237,16 @@ class ShellMachine(Machine):
                 self.reconnect()
                 continue
             answers, last = True, self._check_left(words, result)
-            if boot_id != old_id:
-                self._check_release(kernel, release)
-                return
-            update(None, f"{self.name}: waiting until it goes down")
+            if boot_id == old_id:
+                update(None, f"{self.name}: waiting until it goes down")
+                continue
+            if _RELEASE.fullmatch(kernel) and release != kernel:
+                raise MachineError(
+                    f"{self.name} came back with the kernel {release}, not {kernel}.",
+                    "See on its console why that one does not boot, or whether the command chose"
+                    " it.",
+                )
+            return
         if answers:
             raise MachineError(
                 f"{self.name} was told to boot {kernel} and still runs the same boot of"
@@ -265,13 +271,6 @@ class ShellMachine(Machine):
                 tail(result.stdout + result.stderr),
             )
         return words[0], words[1]
-
-    def _check_release(self, kernel: str, release: str) -> None:
-        if _RELEASE.fullmatch(kernel) and release != kernel:
-            raise MachineError(
-                f"{self.name} came back with the kernel {release}, not {kernel}.",
-                "See on its console why that one does not boot, or whether the command chose it.",
-            )
 
     def _check_left(self, words: Sequence[str], result: CommandResult | None) -> str:
         """The output of the command that ends the running kernel; an error if it failed."""

@@ -122,20 +122,18 @@ class Output:
         """Takes one line; it ignores damaged lines and those of others."""
         word, text = parse_line(line.rstrip()) or ("", "")
         with contextlib.suppress(ValueError, TypeError, KeyError, IndexError, OverflowError):
-            self._take_fact(word, text)
-            self._take_sample(word, text)
-
-    def _take_fact(self, word: str, text: str) -> None:
-        match word:
-            case "release":
-                self.release = text
-            case "notes":
-                self.notes = bytes.fromhex(text)
-            case "timing":
-                self.machine = dict(word.split("=", 1) for word in text.split())
-            case "absent" | "failed":
-                name, _, reason = text.partition(" ")
-                (self.absent if word == "absent" else self.failed)[name] = reason
+            match word:
+                case "release":
+                    self.release = text
+                case "notes":
+                    self.notes = bytes.fromhex(text)
+                case "timing":
+                    self.machine = dict(word.split("=", 1) for word in text.split())
+                case "absent" | "failed":
+                    name, _, reason = text.partition(" ")
+                    (self.absent if word == "absent" else self.failed)[name] = reason
+                case _:
+                    self._take_sample(word, text)
 
     def _take_sample(self, word: str, text: str) -> None:
         match word:
