@@ -75,18 +75,6 @@ def test_loads_are_followed_by_a_trap_before_the_next_one() -> None:
     assert sum(found.classes(least=6).values()) == 0
 
 
-def test_another_tasks_trap_does_not_follow() -> None:
-    rows = [
-        *run(E.SEEN_SMALL_RESTORE, E.EXIT, E.SYSCALL),
-        *run(E.EXIT, *TRAPPED, E.SYSCALL, task=OTHER, start=100),
-    ]
-    found = statistics(trace_of(rows))
-    assert (one(found)["followed"], one(found, OTHER)["traps"]) == (0, 1)
-    assert list(found.user) == [False, True, True, False]
-    assert list(found.using) == [False, False, True, False]
-    assert not found.loading.any()
-
-
 def test_where_no_load_is_small_restores_are_followed_by_uses() -> None:
     rows = run(E.SEEN_RESTORE, E.EXIT, (E.USE, 3), E.SYSCALL, E.SEEN_RESTORE, E.EXIT, E.SYSCALL)
     found = statistics(trace_of(rows))
