@@ -40,10 +40,7 @@ _ANOTHER = "Choose another with --emulator: " + ", ".join(CHOICES) + " or a file
 
 @dataclass(frozen=True)
 class Emulator:
-    """A QEMU that can be run: `argv` are its first words, `env` is added to our own.
-
-    `version` is QEMU's own sentence about it, with the package's version in brackets.
-    """
+    """A QEMU: its first words, its own sentence on its version, additions to our environment."""
 
     argv: tuple[str, ...]
     version: str

@@ -62,10 +62,7 @@ class TracedWorkload:
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """How a workload is traced; `memory` is in MiB, `timeout` in seconds.
-
-    The cpu is a core with vectors of `vector_length` bits, None for its architecture's default.
-    """
+    """`memory` is in MiB, `timeout` in s; `vector_length` None: the architecture's core."""
 
     memory: int = 2048
     seed: int = 1
@@ -77,10 +74,7 @@ class TraceOptions:
 
 @dataclass(frozen=True)
 class Traced:
-    """How the guest ended, the plugin's file of `records`, and the trace's "target".
-
-    `stand_in`: a private copy of QEMU ran, because the installed one is too old.
-    """
+    """How a guest ended, and its records; `stand_in`: the installed QEMU is too old."""
 
     ending: GuestExit
     records: Path

@@ -30,10 +30,7 @@ _TOUCHED = (
 
 @dataclass(frozen=True)
 class Window:
-    """`times` windows in a row with the same counts; `path` indexes PluginTrace.paths.
-
-    `touched` are the sums of its accesses, by the names of path/metrics.py; {} if not known.
-    """
+    """`times` windows in a row with the same counts, the sums of their accesses ({}: not known)."""
 
     times: int
     kernel: int

@@ -111,10 +111,7 @@ def hierarchy_of(core: str) -> Hierarchy | None:
 def with_misses(
     recording: Recording, cores: Iterable[str], names: Collection[str] | None = None
 ) -> Recording:
-    """Adds to a recording what the paths of cases of these names, or of all, miss on each core.
-
-    Caveats say which core's caches are not known, and which case has no accesses.
-    """
+    """Adds what paths of these cases, or all, miss on each core; caveats say what is unknown."""
     arch, hierarchies = recording.kernel["arch"], {core: hierarchy_of(core) for core in cores}
     known = [hierarchy for hierarchy in hierarchies.values() if hierarchy]
     notes = [caveats.modelled_caches()] if known else []
@@ -139,10 +136,7 @@ def with_misses(
 
 
 def misses(path: Sequence[Instruction], accesses: Sequence[Access], hierarchy: Hierarchy) -> Misses:
-    """Counts what a path misses: after itself (warm), in empty caches (cold), after each walk.
-
-    Each walk is twice as long as the one before.  It reads data, so code stays in its own cache.
-    """
+    """Counts misses after itself (warm), in empty caches (cold), after walks of doubled length."""
     model = Model(hierarchy)
     blocks, sides = model.stream(path, accesses)
     cold = model.run(blocks, sides)

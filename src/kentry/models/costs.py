@@ -226,11 +226,7 @@ def to_toml(table: CostTable) -> str:
 
 
 def prices_on(arch: str, core: str) -> dict[str, Figure]:
-    """Collects what the shipped tables know of a core's instructions, in cycles.
-
-    What is known of the core itself goes before what is known of the whole architecture.  A name
-    of one word is for all instructions that begin with it and have no figure of their own.
-    """
+    """Collects the cycles of a core's instructions: its own figures before its architecture's."""
     tables = [table for table in map(load_costs, shipped()) if table.arch == arch]
     prices: dict[str, Figure] = {}
     for wanted in ("*", core):

@@ -49,17 +49,12 @@ def count(
     """Counts the table of a recording of cases_needed(), which `command` makes, given the cases."""
     counter = _Counter(recording, rules, length, command)
     counter.count_all()
-    kernel = recording.kernel
-    return CostTable(
-        name=re.sub(r"[^a-z0-9._-]+", "-", f"{kernel['arch']}-{kernel['release']}".lower())[:64],
-        about=f"kernel instructions of Linux {kernel['release']} under"
-        f" {recording.target['emulator']}; not time",
-        arch=kernel["arch"],
-        unit=UNIT,
-        vl=0,
-        figures=in_order(counter.figures),
-        absent=counter.absent,
-    )
+    arch, release = recording.kernel["arch"], recording.kernel["release"]
+    name = re.sub(r"[^a-z0-9._-]+", "-", f"{arch}-{release}".lower())[:64]
+    emulator = recording.target["emulator"]
+    about = f"kernel instructions of Linux {release} under {emulator}; not time"
+    figures = in_order(counter.figures)
+    return CostTable(name, about, arch, UNIT, length or 0, figures, counter.absent)
 
 
 @dataclass

@@ -383,10 +383,7 @@ def _rare(c: int, b: int, other: int, m: Any, counts: Any, i: int) -> int:
 def run(  # noqa: C901 - one loop over the stream; helpers that take arrays are slower
     code: Any, task: Any, arg: Any, time: Any, bits: Any, owner: int, m: Any, rule: Any
 ) -> Any:
-    """Replays one policy into counts[tasks, acts]: `rule` decides, `m` is the mechanism.
-
-    `time` and `rule.time` have one unit.  `bits` are changed; `owner` has the registers.
-    """
+    """Replays one policy into counts[tasks, acts]; `time` and `rule.time` have one unit."""
     counts = np.zeros((len(bits), NOTHING_ACT + 1), np.int64)
     # Of each task: the time of its last trap or use, and the clears since then.
     since, spent = np.zeros_like(bits), np.zeros_like(bits)

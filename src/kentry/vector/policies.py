@@ -183,12 +183,11 @@ def parse_policy(text: str) -> Policy:
         forms = ", ".join(family.form for family in POLICIES.values())
         sentence = f"There is no policy '{name}'.{did_you_mean(name, POLICIES)}"
         raise UserError(sentence, f"Policies are {forms}.")
+    if (colon and not family.parameter) or (not colon and family.parameter == TIME):
+        what = "takes no" if colon else "needs a"
+        raise UserError(f"The policy '{name}' {what} parameter.", f"Write {family.form}.")
     if not colon:
-        if family.parameter in ("", BREAK_EVEN):
-            return Policy(family)
-        raise UserError(f"The policy '{name}' needs a parameter.", f"Write {family.form}.")
-    if not family.parameter:
-        raise UserError(f"The policy '{name}' takes no parameter.", f"Write {name}.")
+        return Policy(family)
     if family.parameter == TIME:
         return Policy(family, parse_duration(parameter, name))
     if not re.fullmatch(r"\d{1,10}", parameter.strip()) or int(parameter) > _MOST:

@@ -114,11 +114,7 @@ def compare_policies(
     table: CostTable,
     update: Update,
 ) -> ReplayDocument:
-    """Ranks the policies on each trace, and sweeps the values of the families of policies.
-
-    By default it takes all policies that fit, and sweeps a timeout and a count where access can be
-    turned off.  UserError as rank(), sweep() and recommend().
-    """
+    """Ranks policies, by default all that fit, and sweeps families; UserError as they do."""
     rankings = []
     for number, source in enumerate(sources):
         update(number / len(sources), f"every policy on {source.head.trace}")
@@ -252,11 +248,7 @@ _THREADS = 2
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A policy replayed with each of `values` (ns, or a count) on one trace.
-
-    `never` are the counts without any drop, `best` those of `optimal`; `seconds` is the trace's
-    virtual time.
-    """
+    """A policy on one trace: with each value (ns, or a count), never dropping, and optimal."""
 
     family: str
     values: tuple[int, ...]
@@ -287,11 +279,7 @@ def sweep(
 
 
 def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommendation:
-    """Finds the value with the least cost for all workloads; `costs` is act to cost.
-
-    The sweeps, one a workload, have the same values of one policy.  Each workload counts the same.
-    Of values that cost the same it takes the smallest.  UserError for one without a system call.
-    """
+    """Finds the least of the values that cost least per call, the mean of sweeps of workloads."""
     calls = [swept.best.of("calls").astype(float) for swept in sweeps]
     if any(of_tasks.sum() == 0 for of_tasks in calls):
         raise UserError("A trace has no system call, so there is no cost per call.")

@@ -223,7 +223,7 @@ class OwnPolicyCheck(Document, frozen=True):
 
 
 def check(trace: VectorTrace, unit: str = VEC) -> OwnPolicyCheck:
-    """Replays the own policy, `meta["policy"]`, and compares all but drops with what was seen.
+    """Replays the own policy, `meta["policy"]`, and compares with what was seen all acts but drops.
 
     A drop's instruction also runs where the registers go to a task without access.
     """

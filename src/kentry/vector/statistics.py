@@ -171,11 +171,7 @@ def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
 
 
 def _trap_entries(trace: VectorTrace) -> _Rows:
-    """Finds the entries that are a unit's trap.
-
-    The use that trapped is repeated right after it.  Both are one use, so such an entry does not
-    end a user interval.
-    """
+    """Finds entries that are the unit's trap: the use comes again, so no user interval ends."""
     event = trace.event
     traps = (event == Event.FAULT) & np.isin(trace.arg, trace.meta["trap_classes"])
     uses = np.append([False, False], np.isin(event, (Event.USE, Event.USE_SME)))

@@ -205,11 +205,7 @@ def write_trace(
     tasks: Sequence[Task],
     parts: Iterable[Sequence[npt.ArrayLike]],
 ) -> int:
-    """Writes a trace whole or not at all; returns the number of events.
-
-    Each part has an array per column, in the order of COLUMNS.  `tasks` may grow until the last
-    part.  UserError: no space, not allowed.
-    """
+    """Writes a trace whole or not at all; `tasks` may grow with the parts; returns the rows."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is not a file.", "Name a file for the trace with -o.")
     rows = 0

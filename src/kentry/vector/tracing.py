@@ -144,11 +144,7 @@ _NOBODY = Task(0, "")
 
 @dataclass
 class TaskTable:
-    """The tasks by number, and how far the plugin got.
-
-    `begin` is when recording began, in instructions and ns; None where it never did.
-    `records`: how many the plugin wrote, -1 where it did not get to its end.
-    """
+    """Tasks by number; when recording began, None: never; how much was written, -1: not all."""
 
     tasks: list[Task] = field(default_factory=list)
     begin: tuple[int, int] | None = None
@@ -221,11 +217,7 @@ def trace_workload(
     path: Path,
     update: Update,
 ) -> Ending:
-    """Boots, runs the workload, and writes what was seen to `path`; returns how it ended.
-
-    `policy` is the kernel's own, None for what Linux of that release has.  KernelError where the
-    kernel lacks the unit or type information, GuestError where nothing was recorded.
-    """
+    """Boots, runs the workload, writes the trace; `policy` is None for that of Linux's release."""
     check_built_in(kernel, arch.vector.units[0])
     if not policy:
         release = release_of(kernel.release)
