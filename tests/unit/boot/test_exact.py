@@ -94,6 +94,10 @@ def test_a_whole_run(tmp_path: Path) -> None:
     run = good(tmp_path)
     assert run.trace.cases_ended == 1
     assert run.target["emulator"] == "QEMU 7.2.22"
+    # No trace is left behind.
+    with pytest.raises(GuestError):
+        play(tmp_path, "echo x")
+    assert [file.name for file in (tmp_path / "cache/scratch").iterdir()] == ["lock"]
 
 
 @pytest.mark.slow
@@ -139,9 +143,3 @@ def test_a_trace_that_is_not_there_or_disagrees_is_an_error(tmp_path: Path) -> N
     (tmp_path / "other").write_text(TRACE.replace("message end 1", "message end 2"))
     with pytest.raises(GuestError, match="disagree about"):
         play(tmp_path, f"{GOOD}; cp {tmp_path}/other $plugin_out")
-
-
-def test_no_trace_is_left_behind(tmp_path: Path) -> None:
-    with pytest.raises(GuestError):
-        play(tmp_path, "echo x")
-    assert [file.name for file in (tmp_path / "cache/scratch").iterdir()] == ["lock"]

@@ -69,6 +69,8 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
     for kept in range(len(lines)):
         with pytest.raises(TraceError):
             parse_trace(write(tmp_path, "".join(lines[:kept])))
+    with pytest.raises(TraceError, match="wrote no trace"):
+        parse_trace(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -90,11 +92,6 @@ def test_every_cut_is_noticed(tmp_path: Path) -> None:
 def test_damage_is_noticed(tmp_path: Path, line: str, damaged: str) -> None:
     with pytest.raises(TraceError):
         parse_trace(write(tmp_path, WHOLE.replace(line, damaged)))
-
-
-def test_a_missing_trace_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="wrote no trace"):
-        parse_trace(tmp_path / "trace")
 
 
 def test_disassembly_loses_qemus_decoration() -> None:

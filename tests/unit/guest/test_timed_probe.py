@@ -71,6 +71,10 @@ def test_slots_come_in_the_order_given_and_a_name_may_stand_there_twice() -> Non
     output = taken(little(",".join(wanted)))
     assert names_of(output) == wanted
     assert [one.slot for one in output.processes.values()] == [0, 1, 2, 3]
+    # Nothing but absent cases is no group.
+    lines = little("nothing,none", "groups=5")
+    assert lines[-1] == "end groups=0"
+    assert not said(lines, "process")
 
 
 def test_every_group_has_every_slot_turn_and_block() -> None:
@@ -216,12 +220,6 @@ def test_a_unit_that_the_machine_has_not_is_absent() -> None:
     else:
         assert not said(lines, "absent")
         assert names_of(taken(lines)) == [name]
-
-
-def test_nothing_but_absent_cases_is_no_group() -> None:
-    lines = little("nothing,none", "groups=5")
-    assert lines[-1] == "end groups=0"
-    assert not said(lines, "process")
 
 
 def test_a_window_of_several_calls_counts_them() -> None:

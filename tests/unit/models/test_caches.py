@@ -47,6 +47,12 @@ def test_a_line_and_a_page_are_missed_once_and_found_again() -> None:
     found = misses(path, [Access(1, 0x2000, 8, False)], SMALL)
     assert found.cold == (2, 1, 3, 1, 1)
     assert found.warm == (0, 0, 0, 0, 0)
+    # An access across two lines and pages is one to each.
+    found = misses(instructions(0), [Access(0, 4092, 8, True)], SMALL)
+    assert (found.cold[1], found.cold[4]) == (2, 2)
+    # Code and data share what is behind their own caches.
+    found = misses(instructions(0), [Access(0, 0, 4, False)], SMALL)
+    assert found.cold == (1, 1, 1, 1, 1)
 
 
 def test_the_line_used_longest_ago_is_replaced() -> None:
@@ -55,14 +61,6 @@ def test_the_line_used_longest_ago_is_replaced() -> None:
     assert misses(instructions(0), in_turn, SMALL).cold[1] == 6
     again = [Access(0, address, 8, False) for address in (0, 64, 0, 128, 0, 64)]
     assert misses(instructions(0), again, SMALL).cold[1] == 4
-
-
-def test_an_access_across_two_lines_and_pages_is_one_to_each() -> None:
-    found = misses(instructions(0), [Access(0, 4092, 8, True)], SMALL)
-    assert (found.cold[1], found.cold[4]) == (2, 2)
-    # Code and data share what is behind their own caches.
-    found = misses(instructions(0), [Access(0, 0, 4, False)], SMALL)
-    assert found.cold == (1, 1, 1, 1, 1)
 
 
 def test_a_walk_evicts_data_and_leaves_code_in_its_own_cache() -> None:

@@ -71,9 +71,7 @@ def test_a_kernel_that_drops_at_a_switch() -> None:
     assert {one.assume for act, one in timed.figures.items() if act != "drop"} == {"measured"}
     assert timed.figures["drop"].assume == "assumed"
     assert "1100" in timed.figures["trap"].note
-
-
-def test_a_kernel_that_drops_at_every_system_call() -> None:
+    # One that drops at every system call.
     timed = table("arm64", {**ARM, "syscall-once": 200, "syscall-each": 1002, "trip-each": 5604})
     assert values(timed)["trap"] == 800
     assert values(timed)["flush"] == 0
@@ -87,9 +85,7 @@ def test_a_kernel_that_never_drops() -> None:
     timed = table("riscv64", {**RISCV, "trip-once": 9200})
     assert (values(timed)["save"], values(timed)["restore"]) == (30, 40)
     assert timed.switch is None
-
-
-def test_a_kernel_that_does_nothing_at_a_system_call() -> None:
+    # One that does nothing at a system call.
     timed = table("x86_64", X86)
     assert values(timed) == {"syscall": 78, "save": 30, "restore": 47}
     assert set(timed.table("x", "").absent) == {"trap", "flush"}
@@ -99,6 +95,9 @@ def test_in_a_guest_the_unit_is_instructions() -> None:
     timed = table("arm64", ARM, virtual=True)
     assert timed.table("x", "").unit == "instructions"
     assert timed.figures["flush"].assume == "derived"
+    # Other lines may be between.
+    text = f"[ 1.0] boot\r\n{printed('arm64', ARM)}\r\nreboot: Power down\r\n"
+    assert parse(text.replace("\n", "\r\n")).bits == 128
 
 
 def estimate(*values: float, virtual: bool = False) -> Span | None:
@@ -121,17 +120,10 @@ def test_intervals_are_the_least_favourable() -> None:
     assert one + two == Span(14, 11, 19)
     assert one * 0.5 == Span(5, 4, 6.5)
     assert (two - two).low < 0
-
-
-def test_spread_is_in_the_figures_interval() -> None:
+    # The spread is in the figure's interval.
     text = printed("arm64", ARM).replace(" syscall-once 100 21400", " syscall-once 100 21900", 3)
     flush = Sheet(parse(text), "c").figures["flush"]
     assert (flush.value, flush.low, flush.high) == (14, 14, 19)
-
-
-def test_other_lines_may_be_between() -> None:
-    text = f"[ 1.0] boot\r\n{printed('arm64', ARM)}\r\nreboot: Power down\r\n"
-    assert parse(text.replace("\n", "\r\n")).bits == 128
 
 
 @pytest.mark.parametrize(
@@ -262,9 +254,6 @@ def figures_of(made: Recording) -> dict[str, float]:
 def test_traps_flushes_and_drops() -> None:
     # 2 traps of 400 and a flush of 34 more than in "once", and 10 instructions for 2 drops.
     assert figures_of(arm()) == {"syscall": 100, "trap": 400, "flush": 34, "drop": 5}
-
-
-def test_each_figure_says_how_it_was_counted() -> None:
     figures = count(arm(), RULES, None, COMMAND).figures
     assert figures["flush"].source == (
         f"{COMMAND} --case getppid+vec=once,getppid+vec=none: the first less the second"
@@ -291,14 +280,11 @@ def test_what_does_not_add_up_is_no_figure() -> None:
     found = count(odd, RULES, None, COMMAND)
     assert "drop" not in found.figures
     assert found.absent["drop"] != NEVER
-
-
-def test_only_a_first_use_traps_where_nothing_is_dropped() -> None:
+    # Only a first use traps where nothing is dropped.
     trip: Functions = [*SVC, *SVC]
-    kept = arm(pingpong_vec_each=(trip, ()))
-    found = count(kept, RULES, None, COMMAND).figures
-    assert found["trap"].value == 600
-    assert "allocation" in found["trap"].note
+    kept = count(arm(pingpong_vec_each=(trip, ())), RULES, None, COMMAND).figures
+    assert kept["trap"].value == 600
+    assert "allocation" in kept["trap"].note
 
 
 def code(*rows: tuple[int, str, int]) -> list[Instruction]:

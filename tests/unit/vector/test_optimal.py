@@ -174,6 +174,10 @@ def test_the_recommended_count_is_the_cheapest() -> None:
     often, seldom = paced(50, 10, 1000), paced(5, 300, 1000)
     assert advice_for([often], "count", [0, 5, 10, 499, 500]).recommended == 499
     assert advice_for([seldom], "count", [0, 5, 10, 50]).recommended == 0
+    # Workloads count alike, however long.
+    # Per call: `often` is 2 dearer with 0 than with 50, `seldom` 50/300 dearer with 50.
+    often, seldom = paced(20, 10, 1000), paced(500, 300, 1000)
+    assert advice_for([often, seldom], "count", [0, 50]).recommended == 50
 
 
 def test_regret_is_above_the_optimum_per_call_and_second() -> None:
@@ -183,12 +187,6 @@ def test_regret_is_above_the_optimum_per_call_and_second() -> None:
     assert advice.regret_per_call[1] == pytest.approx(10 * 100 / 3000)
     assert advice.regret_per_second[1] == pytest.approx(10 * 100 / 3.0)
     assert advice.recommended == 0
-
-
-def test_workloads_count_alike_however_long() -> None:
-    # Per call: `often` is 2 dearer with 0 than with 50, `seldom` 50/300 dearer with 50.
-    often, seldom = paced(20, 10, 1000), paced(500, 300, 1000)
-    assert advice_for([often, seldom], "count", [0, 50]).recommended == 50
 
 
 def test_an_interval_is_wide_where_workloads_disagree() -> None:
@@ -247,9 +245,7 @@ def test_a_timeout_longer_than_a_trace_is_never() -> None:
     never = advice_for([paced(2, 500, MS)], "timeout-entry", values).never
     assert never
     assert never.unreached == 10**9
-
-
-def test_a_trace_without_a_system_call_has_no_recommendation() -> None:
+    # A trace without a system call has no recommendation.
     idle = prepare(trace_of([(E.EXIT, 1)]))
     with pytest.raises(UserError):
         recommend([sweep(idle, "count", COSTS, [1])], COSTS)

@@ -275,9 +275,7 @@ def test_a_time_from_the_last_use_begins_anew() -> None:
     ]
     assert "drop" in done(rows, "timeout-entry:2ms", "riscv64")
     assert "drop" not in done(rows, "timeout-from-use:2ms", "riscv64")
-
-
-def test_a_count_from_the_last_use_begins_anew() -> None:
+    # So does a count.
     rows = [*VTRAP, *CALL, *CALL, (E.USE, 1, 1), *CALL, *CALL]
     assert "drop" in done(rows, "count:2", "riscv64")
     assert "drop" not in done(rows, "count-from-use:2", "riscv64")
@@ -288,9 +286,7 @@ def test_a_kept_load_counts_as_a_clear() -> None:
     assert "drop" not in done([*TRAP, *BLOCKING], "count:2")
     # The second clear is the call's, so the load is where it drops.
     assert "drop" in done([*TRAP, *CALL, *BLOCKING], "count:2")
-
-
-def test_a_count_left_out_is_the_break_even_of_the_costs() -> None:
+    # A count left out is the break-even of the costs.
     rows = [*TRAP, *CALL, *CALL, *CALL]
     assert done(rows, "count", costs={"trap": 29.0, "flush": 10.0})["flush"] == 2
     with pytest.raises(UserError, match="'count'"):
@@ -319,9 +315,7 @@ def test_initial_state_is_neither_saved_nor_cleared_again() -> None:
     }
     used = [*VTRAP, *CALL, (E.USE, 1, 1), *BLOCKING]
     assert done(used, "initial-tracking", "riscv64")["flush"] == 2
-
-
-def test_preserved_state_is_saved_only_if_used() -> None:
+    # Preserved state is saved only if used.
     assert done([*VTRAP, *CALL, *BLOCKING, *BLOCKING], "preserve", "riscv64") == {
         "trap": 1,
         "save": 1,
@@ -421,6 +415,10 @@ def test_za_is_saved_while_it_is_on_and_forbids_a_drop() -> None:
     assert (found["za_save"], found["za_restore"]) == (1, 1)
     assert "drop" not in found
     assert found["smstop"] == found["calls"] == 2
+    # A child has the ZA of its parent.
+    rows = [*SME, (E.FORK, 1, 3), (E.SWITCH_PREEMPTED, 1, 3), (E.EXIT, 3)]
+    counts = replay(prepare(trace_of(rows, release="7.3.4"), "sme"), "keep")
+    assert counts.of("za_restore").tolist() == [0, 0, 0, 1]
 
 
 def test_sme_access_is_dropped_once_svcr_says_that_nothing_is_live() -> None:
@@ -429,12 +427,6 @@ def test_sme_access_is_dropped_once_svcr_says_that_nothing_is_live() -> None:
     kept = sme([*SME, *off, *CALL * 5], "keep")
     assert kept["open_return"] == 8
     assert sme([*SME, *off, *CALL * 5], "drop-each-syscall")["open_return"] == 2
-
-
-def test_a_child_has_the_za_of_its_parent() -> None:
-    rows = [*SME, (E.FORK, 1, 3), (E.SWITCH_PREEMPTED, 1, 3), (E.EXIT, 3)]
-    counts = replay(prepare(trace_of(rows, release="7.3.4"), "sme"), "keep")
-    assert counts.of("za_restore").tolist() == [0, 0, 0, 1]
 
 
 def test_a_unit_that_the_architecture_or_the_cpu_does_not_have_is_an_error() -> None:
@@ -450,8 +442,6 @@ def test_a_cost_is_the_sum_over_acts_and_one_without_a_cost_is_named() -> None:
     assert counts.cost(costs).tolist() == [0.0, 100.0 + 2 * 3.0 + 20.0]
     with pytest.raises(UserError, match="'small_restore'"):
         counts.cost({"trap": 1.0, "flush": 1.0})
-
-
-def test_a_kept_load_costs_a_flush_unless_it_is_said() -> None:
+    # A kept load costs a flush unless the table has a figure.
     assert prices({"flush": 5.0})[COLUMNS.index("kept_load")] == 5.0
     assert prices({"flush": 5.0, "kept_load": 2.0})[COLUMNS.index("kept_load")] == 2.0

@@ -75,6 +75,9 @@ def places(hooks: tuple[str, ...], kind: str | Event) -> list[int]:
 def test_the_members_of_a_task_come_first(hooks_of: HooksOf) -> None:
     found = hooks_of("arm64", [])
     assert found == tuple(f"offset {name} {place}" for name, place in OFFSETS.items())
+    # Only x86 saves the previous task after the switch.
+    for arch in ("arm64", "riscv64"):
+        assert not places(hooks_of(arch, [(0, "finish_task_switch")]), "settled")
 
 
 @pytest.mark.parametrize(
@@ -108,11 +111,6 @@ def test_a_function_is_a_hook_by_its_whole_name(
     assert len(found) == len(OFFSETS) + 1
 
 
-def test_only_x86_saves_the_previous_task_after_the_switch(hooks_of: HooksOf) -> None:
-    for arch in ("arm64", "riscv64"):
-        assert not places(hooks_of(arch, [(0, "finish_task_switch")]), "settled")
-
-
 def test_names_of_one_function_are_one_hook(hooks_of: HooksOf) -> None:
     """An event would be recorded once for every line."""
     rows = [
@@ -131,9 +129,7 @@ def test_every_stub_of_an_interrupt_is_a_place_of_entry(hooks_of: HooksOf) -> No
     # At the end of what is known, one will have to do.
     found = hooks_of("x86_64", [(64, "irq_entries_start")])
     assert places(found, "interrupt") == [64]
-
-
-def test_arm64s_interrupts_are_offsets_into_its_vectors(hooks_of: HooksOf) -> None:
+    # arm64's are offsets into its vectors.
     found = hooks_of("arm64", [(0x800, "vectors")])
     assert 0x800 + 0x480 in places(found, "interrupt")
 
@@ -154,18 +150,14 @@ def test_acts_are_found_by_instruction_and_by_name(hooks_of: HooksOf) -> None:
     assert places(found, Event.SEEN_SMSTOP) == [0x320]
     wanted = {Event.SEEN_TRAP, Event.SEEN_FLUSH, Event.SEEN_SAVE, Event.SEEN_SMSTOP}
     assert {int(line.split()[0]) for line in found[len(OFFSETS) :]} == wanted
-
-
-def test_a_drop_is_the_instruction_behind_the_one_that_clears_the_bit(hooks_of: HooksOf) -> None:
+    # A discard is a flush.
+    found = hooks_of("riscv64", [(0, "f")], {0x12: "57b00f5e", 0x21: "57b00f5e"})
+    assert places(found, Event.SEEN_FLUSH) == [0x12]
+    # A drop is the instruction behind the one that clears the bit.
     clear, write = "00f86e92", "401018d5"  # and x0, x0, #~(1 << 17); msr cpacr_el1, x0
     code = {0x10: clear + write, 0x20: write, 0x30: clear + "1f2003d5" + write}
     found = hooks_of("arm64", [(0, "f")], code)
     assert places(found, Event.SEEN_DROP) == [0x14]
-
-
-def test_a_discard_is_a_flush(hooks_of: HooksOf) -> None:
-    found = hooks_of("riscv64", [(0, "f")], {0x12: "57b00f5e", 0x21: "57b00f5e"})
-    assert places(found, Event.SEEN_FLUSH) == [0x12]
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -441,6 +433,9 @@ def test_from_the_plugins_files_to_the_trace(outcome: Outcome) -> None:
     assert trace.meta["trap_classes"] == [0x19, 0x1D]
     assert {one["kind"] for one in trace.meta["caveats"]} == {"not-time", "emulated-clock"}
     assert outcome(vector_length=256)[1].meta["unit"] == {"vl": 256}
+    # So can that of a fork that failed last.
+    last = struct.pack("<QQIi", 1040, 5040, 2 << 8 | Event.FORK, 7)
+    assert len(outcome(Played(records=RECORDS + last))[1].tasks) == 8
 
 
 @pytest.mark.parametrize(
@@ -469,11 +464,6 @@ def test_a_private_emulator_is_told_of(outcome: Outcome) -> None:
     caveats = outcome(Played(stand_in=True))[1].meta["caveats"]
     (found,) = (one for one in caveats if one["kind"] == "private-emulator")
     assert "QEMU 10.0.2" in found["text"]
-
-
-def test_a_fork_that_failed_last_leaves_a_trace_that_can_be_read(outcome: Outcome) -> None:
-    last = struct.pack("<QQIi", 1040, 5040, 2 << 8 | Event.FORK, 7)
-    assert len(outcome(Played(records=RECORDS + last))[1].tasks) == 8
 
 
 def test_a_workload_that_fails_has_its_status_and_output(outcome: Outcome) -> None:

@@ -86,9 +86,7 @@ def test_a_missing_package_is_named(said: Said, root: type[Root]) -> None:
     # Without one the first error of apt is reported.
     with pytest.raises(FetchError, match="no None"), fetched(ARM64, BOOKWORM, ["hello"], said):
         pass
-
-
-def test_without_its_updates_the_release_itself_is_used(said: Said, root: type[Root]) -> None:
+    # Without its updates the release itself is used.
     root.broken = (None,)
     with fetched(ARM64, BOOKWORM, ["hello"], said) as packages:
         assert {package.version for package in packages} == {"0-1"}
@@ -104,9 +102,7 @@ def test_the_default_release_is_the_oldest_with_kernels_for_the_architecture() -
     with pytest.raises(UserError, match="bullseye") as raised:
         find_release("bullseye", RISCV64)
     assert raised.value.remedy == "Use one of: trixie, forky."
-
-
-def test_no_kernel_comes_from_the_userlands_own_releases() -> None:
+    # No kernel comes from the user space's own releases.
     assert [release.name for release in RELEASES] == ["bookworm", "trixie"]
     assert set(RELEASES) < set(USERLAND_RELEASES)
 
@@ -251,9 +247,7 @@ def test_an_image_too_big_for_the_guest_is_an_error(said: Said) -> None:
     make(workload, said, need)
     with pytest.raises(UserError, match=f" {need - 1} MiB of memory"):
         make(workload, said, need - 1)
-
-
-def test_a_guest_too_big_for_this_machine_is_an_error() -> None:
+    # So is a guest too big for this machine.
     check_machine(1)
     with pytest.raises(UserError, match="MiB"):
         check_machine(1 << 30)
