@@ -22,7 +22,7 @@ from os import cpu_count
 from os.path import commonprefix
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -94,28 +94,11 @@ _MOST_STEADY = 10_000
 # A bound that is within a tenth of the steady pass limits it.
 _LIMITS = 0.9
 
-# What entered the kernel where no instruction did so on purpose, such as a page fault.
-_EXCEPTION = "exception"
-# The parts in which it is known what entered.
-_BEFORE = ("entry", "dispatch")
-
 Why = Literal["entry", "system", "unknown"]
 
 
-class _Label(NamedTuple):
-    """An instruction's part of the kernel entry; if it is the first, what entered the kernel."""
-
-    part: str
-    entry: str
-
-
-class _Step(NamedTuple):
-    """An instruction of a path: its function, LLVM's text, and what it is called if left out."""
-
-    function: str
-    text: str
-    name: str = ""
-    why: Why | None = None
+# What is left out of a stream: its name, and why.
+_Left = tuple[str, Why]
 
 
 @dataclass(frozen=True)
@@ -166,17 +149,23 @@ class Models:
             for name in paths
         }
 
-    def _labels(self, path: Sequence[Instruction], case: str) -> list[_Label]:
-        """Labels each instruction by its part of the kernel entry that it is in."""
+    def _labels(self, path: Sequence[Instruction], case: str) -> list[tuple[str, str]]:
+        """Labels instructions by their part of the entry; a call's first by what entered, too."""
         named = case.partition("+")[0].partition("@")[2]
-        labels: list[_Label] = []
+        labels: list[tuple[str, str]] = []
         for call in split_calls(path):
             phases = parts(call, self.arch)
-            before = [one for part in phases if part.name in _BEFORE for one in part.instructions]
+            # In these it is known what entered; a page fault is an exception.
+            before = [
+                one
+                for part in phases
+                if part.name in ("entry", "dispatch")
+                for one in part.instructions
+            ]
             excepted = any(self.arch.llvm.exceptions.fullmatch(one.function) for one in before)
-            entry = _EXCEPTION if excepted else named or self.arch.entries[0]
+            entry = "exception" if excepted else named or self.arch.entries[0]
             names = [part.name for part in phases for _ in part.instructions]
-            labels += [_Label(name, entry if not n else "") for n, name in enumerate(names)]
+            labels += [(name, entry if not n else "") for n, name in enumerate(names)]
         return labels
 
     def _core(self, core: str, codes: Sequence[str]) -> "_Core":
@@ -210,21 +199,18 @@ class _Core:
     known: set[str]
     prices: dict[str, Figure]
 
-    def run(self, path: Sequence[Instruction], labels: Sequence[_Label]) -> Estimate:
+    def run(self, path: Sequence[Instruction], labels: Sequence[tuple[str, str]]) -> Estimate:
         """Estimates one path, which has as many labels."""
         steps = [self._step(insn) for insn in path]
-        stream = [step.text for step in steps if step.why is None]
+        stream = [text for text, out in steps if not out]
         cycles = self._cycles(stream)
         steady, limit = self._steady(stream, sum(cycles))
         own = iter(cycles)
-        spent = [0 if step.why else next(own) for step in steps]
+        spent = [0 if out else next(own) for _, out in steps]
         # The entry instruction is in user space; its cost is put to the first of the kernel's.
-        left: list[list[tuple[str, Why]]] = [
-            [
-                *([(label.entry, ENTRY)] if label.entry else []),
-                *([(step.name, step.why)] if step.why else []),
-            ]
-            for step, label in zip(steps, labels, strict=True)
+        entered: list[list[_Left]] = [[(entry, ENTRY)] if entry else [] for _, entry in labels]
+        left = [
+            [*row, *([out] if out else [])] for row, (_, out) in zip(entered, steps, strict=True)
         ]
         counted = Counter(one for row in left for one in row)
         of = self.prices.get
@@ -242,25 +228,27 @@ class _Core:
             steady=steady,
             limit=limit,
             left=tuple(
-                _left_out(name, times, why, figures[name])
+                LeftOut(name, times, why, *((one.low, one.high, one.source) if one else ()))
                 for (name, why), times in sorted(
                     counted.items(), key=lambda item: (_ORDER[item[0][1]], -item[1], item[0][0])
                 )
+                for one in [figures[name]]
             ),
-            functions=_shares([step.function for step in steps], rows),
-            parts=_shares([label.part for label in labels], rows),
+            functions=_shares([insn.function for insn in path], rows),
+            parts=_shares([part for part, _ in labels], rows),
         )
 
-    def _step(self, insn: Instruction) -> _Step:
+    def _step(self, insn: Instruction) -> tuple[str, _Left | None]:
+        """LLVM's text of an instruction, and what it is left out as."""
         text = self.texts.get(insn.code, "")
         if text in self.system:
-            return _Step(insn.function, text, self.system[text], SYSTEM)
+            return text, (self.system[text], SYSTEM)
         if text in self.known:
-            return _Step(insn.function, text)
+            return text, None
         words = text.split() or [insn.text.split()[0]]
         # A prefix alone names nothing: rep stosq.
         name = " ".join(words[:2]) if words[0] in ("rep", "repne", "lock") else words[0]
-        return _Step(insn.function, text, name, UNKNOWN)
+        return text, (name, UNKNOWN)
 
     def _cycles(self, stream: Sequence[str]) -> list[int]:
         """Counts the cycles that go by in one pass until each instruction has retired.
@@ -310,12 +298,6 @@ class _Core:
 
 _ORDER = {ENTRY: 0, SYSTEM: 1, UNKNOWN: 2}
 _Row = tuple[int, list[Figure | None]]
-
-
-def _left_out(name: str, times: int, why: Why, figure: Figure | None) -> LeftOut:
-    if figure is None:
-        return LeftOut(name, times, why)
-    return LeftOut(name, times, why, figure.low, figure.high, figure.source)
 
 
 def _shares(names: Sequence[str], rows: Sequence[_Row]) -> tuple[Share, ...]:
