@@ -6,6 +6,7 @@ How the workload ended is in the lines that guest/runner.c prints on the console
 See emulator.py for how the guest is confined.
 """
 
+import contextlib
 import re
 import signal
 from collections.abc import Mapping
@@ -149,50 +150,36 @@ def trace_guest(
 
 @dataclass(frozen=True)
 class Ending:
-    """How a workload ended: its exit code or 128 + a signal's number, None if it did not.
-
-    `output` is what it and the system printed, its last lines; `problems` are the runner's own
-    complaints, as "lo 19" (what could not be done, errno).
-    """
+    """A workload's exit code or 128 + a signal's number (None: it did not end), and last lines."""
 
     status: int | None
     output: str
-    problems: tuple[str, ...] = ()
 
     @property
     def clause(self) -> str:
         """The status in words, to go on with after "it"."""
         if self.status is None:
             return "did not end"
-        if self.status > 128:
-            try:
-                return f"was ended by {signal.Signals(self.status - 128).name}"
-            except ValueError:
-                pass
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(self.status - 128).name}"
         return f"ended with exit code {self.status}"
 
 
 def read_ending(console: str) -> Ending:
     """The workload's end on a whole console."""
     status: int | None = None
-    problems: list[str] = []
     output: list[str] = []
     for line in _CONTROL.sub("", console).split("\n"):
         found = _LINE.match(line)
-        if not found:
-            output.append(line)
-            continue
-        before, what, rest = found.groups()
-        if before:
+        before, what, rest = found.groups() if found else (line, "", "")
+        if before or not found:
             output.append(before)
-        if what == "failed":
-            problems.append(rest)
-        elif what == "start":
+        if what == "start":
             output.clear()
         elif what == "cut":
             output.append(f"[{rest} bytes of output are left out here]")
-        elif rest.isdecimal():
+        elif what == "end" and rest.isdecimal():
             status = int(rest)
             break
     text = "\n".join(output).strip("\n").split("\n")
-    return Ending(status, "\n".join(text[-_TAIL_LINES:]), tuple(problems))
+    return Ending(status, "\n".join(text[-_TAIL_LINES:]))

@@ -214,7 +214,6 @@ def test_an_ending_is_read_from_a_console(
 ) -> None:
     ending = read_ending(console)
     assert (ending.status, ending.clause, ending.output) == (status, clause, output)
-    assert ending.problems == ()
 
 
 def test_only_the_last_40_lines_of_output_are_kept() -> None:
@@ -222,12 +221,9 @@ def test_only_the_last_40_lines_of_output_are_kept() -> None:
     ending = read_ending(f"kentry-workload start\n{text}kentry-workload end 1\n")
     assert len(ending.output.splitlines()) == 40
     assert ending.output.endswith("line 999")
-
-
-def test_cut_output_and_the_runners_failures_are_reported() -> None:
+    # What was cut, and what the runner could not do.
     ending = read_ending(
         "kentry-workload failed lo 19\nkentry-workload start\nkentry-workload failed /x 2\n"
         "a\nkentry-workload cut 100\nz\nkentry-workload end 127\n"
     )
     assert ending.output == "a\n[100 bytes of output are left out here]\nz"
-    assert ending.problems == ("lo 19", "/x 2")
