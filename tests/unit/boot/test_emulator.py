@@ -63,9 +63,7 @@ def test_installed_is_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.Mo
         (GOOD, 1, "does not run"),
     ],
 )
-def test_one_that_will_not_do_is_refused(
-    text: str, status: int, sentence: str, tmp_path: Path
-) -> None:
+def test_one_that_will_not_do(text: str, status: int, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(MissingToolError, match=sentence) as caught:
         find_emulator(ARCH, str(make_qemu(tmp_path, text, status)))
     assert caught.value.remedy

@@ -140,9 +140,7 @@ def test_the_plugin_finds_its_hooks_and_writes_below_the_folder(tmp_path: Path) 
         ({"vector_length": 512}, "max,pauth-impdef=on,sve-max-vq=4"),
     ],
 )
-def test_the_cpu_is_a_real_core_where_one_has_such_vectors(
-    tmp_path: Path, options: dict[str, Any], cpu: str
-) -> None:
+def test_the_cpu_is_a_real_core_if_any(tmp_path: Path, options: dict[str, Any], cpu: str) -> None:
     assert play(tmp_path, **options).target["cpu"] == cpu
     assert argument(tmp_path, "-cpu") == cpu
 
@@ -158,9 +156,7 @@ def test_the_progress_is_the_consoles_last_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("asked", ["installed", "file"])
-def test_a_private_copy_for_the_installed_emulator_is_noted(
-    having: Having, tmp_path: Path, asked: str
-) -> None:
+def test_a_private_copy_is_noted(having: Having, tmp_path: Path, asked: str) -> None:
     file = str(fake_qemu(tmp_path))
     mine = replace(emulator(10, 0, 2), argv=(file,), env={"LD_LIBRARY_PATH": "/x"})
     having(installed=emulator(7, 2), backports=mine, file=mine)
@@ -209,9 +205,7 @@ def test_an_emulator_that_dies_is_one_sentence(tmp_path: Path) -> None:
         ("\x1b[!p\x1b]104\x07\x1bP+q6E\x1b\\\x1b[?7htext\x1b(B", None, "did not end", "text"),
     ],
 )
-def test_an_ending_is_read_from_a_console(
-    console: str, status: int | None, clause: str, output: str
-) -> None:
+def test_an_ending_is_read(console: str, status: int | None, clause: str, output: str) -> None:
     ending = read_ending(console)
     assert (ending.status, ending.clause, ending.output) == (status, clause, output)
 

@@ -22,9 +22,7 @@ from tests import ROOT
     ids=["probe", "runner"],
 )
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
-def test_it_is_one_small_static_program(
-    arch: Arch, file_of: Callable[[Arch], Path], most_bytes: int
-) -> None:
+def test_it_is_static(arch: Arch, file_of: Callable[[Arch], Path], most_bytes: int) -> None:
     file = file_of(arch)
     assert file.stat().st_size <= most_bytes
     with file.open("rb") as stream:
@@ -73,9 +71,7 @@ def test_only_what_needs_a_state_says_which(arch: Arch) -> None:
         ("x86_64", ["get?id@int80"], ["getpid@int80", "gettid@int80", "getuid@int80"]),
     ],
 )
-def test_cases_are_chosen_by_name_and_pattern(
-    arch: str, wanted: list[str], chosen: list[str]
-) -> None:
+def test_cases_are_chosen_by_pattern(arch: str, wanted: list[str], chosen: list[str]) -> None:
     assert sorted(choose(ARCHES[arch], wanted)) == sorted(chosen)
     for word in ("getpid@int80", "getpid@ecall", "", "nothing*"):
         with pytest.raises(UserError, match="Unknown case"):

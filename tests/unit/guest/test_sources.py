@@ -104,9 +104,7 @@ def numbers(header: str) -> dict[str, int]:
         ("asm/unistd_32.h", 2, I386),
     ],
 )
-def test_numbers_are_those_of_the_kernels_headers(
-    header: str, column: int, names: dict[str, str]
-) -> None:
+def test_numbers_are_the_kernels(header: str, column: int, names: dict[str, str]) -> None:
     theirs = numbers(header)
     rows = ROW.findall((ROOT / "guest" / "numbers.h").read_text())
     assert len(rows) > 30

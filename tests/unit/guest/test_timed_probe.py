@@ -334,9 +334,7 @@ def test_its_processes_end_with_it(endless: subprocess.Popen[str], number: signa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_process_that_is_killed_ends_the_probe(
-    endless: subprocess.Popen[str], number: signal.Signals
-) -> None:
+def test_a_process_killed_ends_it(endless: subprocess.Popen[str], number: signal.Signals) -> None:
     assert endless.stdout is not None
     children = stopped_with_children(endless)
     os.kill(children[1], number)

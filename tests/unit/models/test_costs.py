@@ -146,9 +146,7 @@ def test_a_table_is_written_and_read_again(tmp_path: Path) -> None:
         ("[figures.trap]", "[figures.trap", "line"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_sentence(
-    tmp_path: Path, old: str, new: str, datum: str
-) -> None:
+def test_a_wrong_file_is_one_sentence(tmp_path: Path, old: str, new: str, datum: str) -> None:
     assert old in TABLE
     with pytest.raises(UserError) as caught:
         load_costs(written(tmp_path, TABLE.replace(old, new, 1)))
@@ -165,9 +163,7 @@ def test_what_is_wrong_with_a_file_is_one_sentence(
     ],
     ids=len,
 )
-def test_a_file_without_figures_that_is_no_text_or_too_long_is_no_table(
-    tmp_path: Path, data: bytes
-) -> None:
+def test_another_file_is_no_table(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "x.toml"
     file.write_bytes(data)
     with pytest.raises(UserError, match="cost table"):
@@ -207,9 +203,7 @@ def test_a_table_may_have_instructions_beside_acts_or_alone(tmp_path: Path) -> N
         ("[instructions.isb]", '[instructions."a\\nb"]', "printable"),
     ],
 )
-def test_what_is_wrong_with_instructions_is_one_sentence(
-    tmp_path: Path, old: str, new: str, datum: str
-) -> None:
+def test_wrong_instructions_are_said(tmp_path: Path, old: str, new: str, datum: str) -> None:
     assert old in INSTRUCTIONS
     text = f'name = "mine"\narch = "arm64"{INSTRUCTIONS}'.replace(old, new, 1)
     with pytest.raises(UserError) as caught:

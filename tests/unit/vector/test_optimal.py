@@ -78,9 +78,7 @@ def test_no_policy_that_gives_access_by_traps_is_cheaper(
 
 
 @given(trace=traces("x86_64"), costs=ANY_COSTS)
-def test_where_nothing_is_decided_the_optimum_is_what_is_done(
-    trace: VectorTrace, costs: Prices
-) -> None:
+def test_with_nothing_to_decide_eager_is_best(trace: VectorTrace, costs: Prices) -> None:
     prepared = prepare(trace)
     eager = replay(prepared, "eager").cost(costs)
     assert (optimal(prepared, costs).cost(costs) == eager).all()

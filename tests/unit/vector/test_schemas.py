@@ -69,9 +69,7 @@ def test_statistics(traces: list[str], capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.slow
-def test_a_replay_of_one_trace_and_of_two(
-    traces: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_replay_of_traces(traces: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     for files in (traces[:1], traces):
         document = printed(capsys, "replay", *files, "--sweep", "count")
         jsonschema.validate(document, schema("vector-replay-1"))

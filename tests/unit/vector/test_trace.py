@@ -171,7 +171,7 @@ def test_one_that_another_program_wrote_is_read(tmp_path: Path) -> None:
         ({"arch": "vax"}, "vax"),
     ],
 )
-def test_metadata_that_the_schema_forbids_is_an_error(
+def test_forbidden_metadata_is_an_error(
     tmp_path: Path, changes: dict[str, Any], datum: str
 ) -> None:
     with pytest.raises(UserError, match=datum) as caught:

@@ -103,7 +103,7 @@ def test_the_members_of_a_task_come_first(hooks_of: HooksOf) -> None:
         ("x86_64", "asm_common_interrupt", "interrupt"),
     ],
 )
-def test_a_function_is_a_hook_by_its_whole_name(
+def test_functions_are_hooks_by_name(
     hooks_of: HooksOf, arch: str, name: str, kind: str | Event
 ) -> None:
     found = hooks_of(arch, [(0, f"{name}_x"), (16, f"x_{name}"), (32, name)])

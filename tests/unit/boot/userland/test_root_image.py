@@ -128,9 +128,7 @@ def test_files_that_no_workload_reads_are_left_out(tree: Tree, tmp_path: Path, s
     assert said == ["unpacking gcc"]
 
 
-def test_a_package_is_damaged_or_cannot_leave_the_tree(
-    tree: Tree, tmp_path: Path, said: Said
-) -> None:
+def test_a_package_cannot_leave_the_tree(tree: Tree, tmp_path: Path, said: Said) -> None:
     file = fakes.deb(tmp_path / "a_1_arm64.deb", {"./a": b"x" * 100000}, Package="a")
     file.write_bytes(file.read_bytes()[:-60])
     with pytest.raises(UserError, match=r"a_1_arm64\.deb"):
