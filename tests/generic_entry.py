@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from kentry.host.process import need
 from kentry.kernels import debian
@@ -33,15 +32,6 @@ _BRANCH = "refs/heads/master"
 
 _ASM = "arch/riscv/include/asm"
 _KERNEL = "arch/riscv/kernel"
-
-
-class GenericEntry(NamedTuple):
-    """The history, a bare repository in `folder`, from Debian's 6.1 on; whole ids of commits."""
-
-    folder: Path
-    first: str
-    last: str
-    conversion: str
 
 
 class Source(dict[str, str]):
@@ -115,8 +105,8 @@ def step(subject: str, body: str) -> Callable[[Edit], Edit]:
     return added
 
 
-def make(folder: Path) -> GenericEntry:
-    """Makes the history in `folder`, which is new or empty: seconds, less than a megabyte.
+def make(folder: Path) -> str:
+    """Makes the history in `folder`, new or empty, in seconds; returns the range of its commits.
 
     Its files are those of kentry's own repository of 6.1, and are not copied.  The first time it
     fetches and unpacks both sources: minutes, 4 GB of cache.  FetchError where they cannot be
@@ -139,9 +129,7 @@ def make(folder: Path) -> GenericEntry:
     (folder / "objects/info").mkdir(exist_ok=True)
     (folder / "objects/info/alternates").write_text(f"{objects}\n", encoding="utf-8")
     git("fast-import", "--quiet", text=fast_import(old.commit, Source(old), Source(new)))
-    ids = git("rev-list", "--reverse", f"{old.commit}..{_BRANCH}").split()
-    conversion = ids[[edit for _, edit in STEPS].index(_convert)]
-    return GenericEntry(folder, old.commit, ids[-1], conversion)
+    return f"{old.commit}..{_BRANCH}"
 
 
 def fast_import(root: str, old: Source, new: Source) -> bytes:
@@ -427,8 +415,7 @@ def _reword_error(old: Source, _: Source) -> None:
 
 def main(folder: Path) -> None:
     """Makes the history and prints its commits, oldest first."""
-    made = make(folder)
-    words = ["log", "--reverse", "--format=%h %s", f"{made.first}..{made.last}"]
+    words = ["log", "--reverse", "--format=%h %s", make(folder)]
     subprocess.run(["git", "-C", str(folder), *words], check=True)
 
 

@@ -31,7 +31,6 @@ ARCHES_OF = {"riscv-entry": "riscv64", "arm64-svc-first": "arm64"}
 # quarter of an hour: make docs measures those for the page.
 SLOW = "KENTRY_TEST_SLOW"
 FEW = 3
-SEED = "arm64-el0-svc-likely.patch.txt"
 BASE_SPEC = "source:6.12"
 
 
@@ -115,22 +114,3 @@ def check_patches(patches: list[Path], folder: Path) -> None:
 def read_source(name: str) -> str:
     revision = source(BASE_SPEC)
     return revision.repository.git("show", f"{revision.commit}:{name}").stdout
-
-
-# It was posted for 5.14; what 6.1 makes of it is on a page that make docs writes.
-@pytest.mark.parametrize("spec", [BASE_SPEC, "source:6.1"])
-def test_the_mailing_lists_patch_of_2021(spec: str) -> None:
-    """The patch as the list's archive shows it."""
-    if spec != BASE_SPEC and os.environ.get(SLOW) != "1":
-        pytest.skip(f"builds another kernel, 5 minutes; {SLOW}=1 does it")
-    seeds = os.environ.get("KENTRY_SEEDS")
-    if not seeds:
-        pytest.skip("KENTRY_SEEDS does not name a folder of documents")
-    source(spec)
-    document = json.loads(kentry_series(spec, [Path(seeds) / SEED], "arm64", "--json"))
-    [base, patch] = document["rows"]
-    assert patch["subject"] == "arm64: entry: Improve the performance of system calls"
-    for name in ("getppid", "getpid", "read", "invalid"):
-        case = patch["cases"][name]
-        assert case["delta"] == case["instructions"] - base["cases"][name]["instructions"] < 0
-        assert [one["name"] for one in case["functions"]] == ["el0t_64_sync_handler"]
