@@ -49,6 +49,7 @@ _RECT = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:
 _CIRCLE = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}</title></circle>')
 _TEXT = Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>')
 _TITLE = Markup("<title>{}</title>")
+_PATH = Markup('<path class="{}" d="{}"/>')
 _LINK = Markup('<a href="#{}" aria-label="{}">{}</a>')
 _FRAME = Markup(
     '<svg class="frame {}" x="{:.3f}%" y="{}" width="{:.3f}%" height="{}"><title>{}</title>'
@@ -122,20 +123,14 @@ def frames(
         title = f"{one.function}: {size} of {total} instructions"
         title += f" ({share(size, total)}), {own[index]} its own, in {kind}"
         if changed is not None:
-            delta = deltas.get(base_name(one.function))
-            kind = _change(delta)
+            delta, kind = deltas.get(base_name(one.function)), "same"
             if delta:
+                kind = "worse" if delta.delta > 0 else "better" if delta.delta else "same"
+                if delta.delta and not (delta.old and delta.new):
+                    kind = "removed" if delta.old else "added"
                 title += f"; in the whole path {delta.old} -> {delta.new} ({delta.delta:+d})"
         found.append(Frame(one.function, one.start, size, depths[index], kind, title))
     return sorted(found, key=lambda frame: (frame.depth, frame.first))
-
-
-def _change(delta: FunctionDelta | None) -> str:
-    if delta is None or not delta.delta:
-        return "same"
-    if not delta.old or not delta.new:
-        return "added" if not delta.old else "removed"
-    return "worse" if delta.delta > 0 else "better"
 
 
 def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
@@ -203,28 +198,21 @@ class _Plot:
         self.label, self.height, self.bottom = label, height, height - _BOTTOM
         self.parts: list[Markup] = []
 
-    def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> None:
-        self.parts.append(_LINE.format(kind, x1, y1, x2, y2))
-
-    def text(self, kind: str, x: float, y: float, text: str) -> None:
-        self.parts.append(_TEXT.format(kind, x, y, text))
+    def add(self, shape: Markup, *values: object) -> None:
+        self.parts.append(shape.format(*values))
 
     def rect(self, kind: str, x: float, y: float, wide: float, tall: float, title: str) -> None:
-        words = _TITLE.format(title) if title else ""
-        self.parts.append(_RECT.format(kind, x, y, wide, tall, words))
+        self.add(_RECT, kind, x, y, wide, tall, _TITLE.format(title) if title else "")
 
     def path(self, kind: str, places: Sequence[tuple[float, float]], join: str) -> None:
         text = "".join(join.format(*place) for place in places[1:])
         first = "M{:.1f},{:.1f}".format(*places[0])
-        self.parts.append(Markup('<path class="{}" d="{}"/>').format(kind, first + text))
-
-    def dot(self, kind: str, x: float, y: float, size: int, title: str) -> None:
-        self.parts.append(_CIRCLE.format(kind, x, y, size, title))
+        self.add(_PATH, kind, first + text)
 
     def whisker(self, kind: str, ends: Sequence[float], y: float) -> None:
-        self.line(f"whisker {kind}", ends[0], y, ends[1], y)
+        self.add(_LINE, f"whisker {kind}", ends[0], y, ends[1], y)
         for end in ends:
-            self.line(f"whisker {kind}", end, y - 4, end, y + 4)
+            self.add(_LINE, f"whisker {kind}", end, y - 4, end, y + 4)
 
     def link(self, since: int, to: str, title: str) -> None:
         """Makes the parts from `since` on a link."""
@@ -234,19 +222,19 @@ class _Plot:
         """Draws ticks with their texts; a `grid` goes up to the top."""
         for x, text in ticks:
             if grid:
-                self.line("grid", x, _TOP, x, self.bottom)
+                self.add(_LINE, "grid", x, _TOP, x, self.bottom)
             else:
-                self.line("tick", x, self.bottom, x, self.bottom + 4)
-            self.text("middle", x, self.bottom + 16, text)
+                self.add(_LINE, "tick", x, self.bottom, x, self.bottom + 4)
+            self.add(_TEXT, "middle", x, self.bottom + 16, text)
 
     def y_axis(self, axis: _Axis, *, whole: bool = False) -> None:
         for tick in axis.ticks(whole=whole):
-            self.line("grid", _LEFT, axis.at(tick), _WIDTH - _RIGHT, axis.at(tick))
-            self.text("end", _LEFT - 6, axis.at(tick) + 4, f"{tick:.6g}")
+            self.add(_LINE, "grid", _LEFT, axis.at(tick), _WIDTH - _RIGHT, axis.at(tick))
+            self.add(_TEXT, "end", _LEFT - 6, axis.at(tick) + 4, f"{tick:.6g}")
 
     def unit(self, text: str) -> None:
         """Names what is on the x axis."""
-        self.text("end caption", _WIDTH - _RIGHT, self.height - 4, text)
+        self.add(_TEXT, "end caption", _WIDTH - _RIGHT, self.height - 4, text)
 
     def drawing(self) -> Markup:
         body = Markup("").join(self.parts)
@@ -275,7 +263,7 @@ def waterfall(base: int, bars: Sequence[Point], label: str) -> Markup:
 
     def name(place: int, text: str) -> None:
         if not place % (1 + len(bars) // _NUMBERED):
-            plot.text("middle", _LEFT + wide * (place + 0.5), plot.bottom + 16, text)
+            plot.add(_TEXT, "middle", _LEFT + wide * (place + 0.5), plot.bottom + 16, text)
 
     plot.y_axis(up, whole=True)
     column(0, up.at(low), up.at(base), "total", f"base: {base}")
@@ -284,17 +272,19 @@ def waterfall(base: int, bars: Sequence[Point], label: str) -> Markup:
         before, after = up.at(totals[place - 1]), up.at(totals[place])
         kind = "worse" if bar.y > 0 else "better" if bar.y < 0 else "same"
         start = _LEFT + wide * (place - 1)
-        plot.line("joint", start + wide * 0.9, before, start + wide * 1.1, before)
+        plot.add(_LINE, "joint", start + wide * 0.9, before, start + wide * 1.1, before)
         since = len(plot.parts)
         column(place, before, after, kind if bar.mark == "point" else bar.mark, bar.title)
         if bar.y and len(bars) <= _NUMBERED:
             above = min(before, after) - 4
-            plot.text("value middle", _LEFT + wide * (place + 0.5), above, f"{round(bar.y):+d}")
+            plot.add(
+                _TEXT, "value middle", _LEFT + wide * (place + 0.5), above, f"{round(bar.y):+d}"
+            )
         name(place, bar.label)
         plot.link(since, bar.link, bar.title)
     end = len(bars) + 1
     column(end, up.at(low), up.at(totals[-1]), "total", f"end: {totals[-1]}")
-    plot.text("middle", _LEFT + wide * (end + 0.5), plot.bottom + 16, "end")
+    plot.add(_TEXT, "middle", _LEFT + wide * (end + 0.5), plot.bottom + 16, "end")
     return plot.drawing()
 
 
@@ -337,22 +327,22 @@ def line(
         kind, below = f"curve beside-{nth % _BESIDE}", _TOP + 12 * (nth + 1)
         others = [(across.at(x), up.at(value)) for x, value in zip(xs, values, strict=True)]
         plot.path(kind, others, "L{:.1f},{:.1f}")
-        plot.line(kind, right - 30, below, right, below)
-        plot.text("end", right - 34, below + 4, name)
+        plot.add(_LINE, kind, right - 30, below, right, below)
+        plot.add(_TEXT, "end", right - 34, below + 4, name)
     for value, name in levels:
-        plot.line("level", _LEFT, up.at(value), right, up.at(value))
-        plot.text("end caption", right, up.at(value) - 4, name)
+        plot.add(_LINE, "level", _LEFT, up.at(value), right, up.at(value))
+        plot.add(_TEXT, "end caption", right, up.at(value) - 4, name)
     # Thousands of points are a line; only those that are marked can be seen.
     every = len(points) <= _DOTS or shape == "dots"
     for one, (left, level) in zip(points, places, strict=True):
         if every or one.mark != "point":
-            plot.dot(one.mark, left, level, 3 if one.mark == "point" else 5, one.title)
+            plot.add(_CIRCLE, one.mark, left, level, 3 if one.mark == "point" else 5, one.title)
             if one.link:
                 plot.link(len(plot.parts) - 1, one.link, one.title)
             if one.label:
-                plot.text("end caption", left - 7, level - 5, one.label)
+                plot.add(_TEXT, "end caption", left - 7, level - 5, one.label)
     plot.unit(x)
-    plot.text("caption", 4, _TOP - 6, y)
+    plot.add(_TEXT, "caption", 4, _TOP - 6, y)
     return plot.drawing()
 
 
@@ -364,7 +354,7 @@ def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
     plot = _Plot(label, _TOP + 22 * len(rows) + _BOTTOM)
     across = _Axis(*_extent(edges, 0.05), _NAMES, _WIDTH - _RIGHT)
     plot.x_axis(((across.at(tick), f"{tick:g}") for tick in across.ticks()), grid=True)
-    plot.line("zero", across.at(0), _TOP, across.at(0), plot.bottom)
+    plot.add(_LINE, "zero", across.at(0), _TOP, across.at(0), plot.bottom)
     plot.unit(unit)
     for place, row in enumerate(rows):
         middle, name = _TOP + 22 * place + 11, f"{row.name} {row.metric}"
@@ -376,9 +366,9 @@ def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
         if row.interval:
             plot.whisker(row.verdict, [across.at(one) for one in row.interval], middle)
         title = f"{name}: {change_with_interval(value, row.interval)} {row.verdict}"
-        plot.dot(row.verdict, across.at(value), middle, 4, title)
+        plot.add(_CIRCLE, row.verdict, across.at(value), middle, 4, title)
         name = name[: _MOST_LABEL - 1] + "\u2026" if len(name) > _MOST_LABEL else name
-        plot.text("end", _NAMES - 8, middle + 4, name)
+        plot.add(_TEXT, "end", _NAMES - 8, middle + 4, name)
     return plot.drawing()
 
 
@@ -414,10 +404,10 @@ def distribution(one: Distribution, label: str, beside: Distribution | None = No
             title = f"{times} of {len(values)} processes: {first:.5g} to {last:.5g} {unit}"
             top = plot.bottom - tall
             plot.rect("bin", start + 0.5, top, max(end - start - 1, 1), tall, title)
-    plot.line("axis", _LEFT, plot.bottom, _WIDTH - _RIGHT, plot.bottom)
+    plot.add(_LINE, "axis", _LEFT, plot.bottom, _WIDTH - _RIGHT, plot.bottom)
     if one.interval:
         plot.whisker("total", [across.at(end) for end in one.interval], _TOP + 8)
-    plot.dot("total", across.at(value), _TOP + 8, 4, f"{value:.6g} {unit}")
+    plot.add(_CIRCLE, "total", across.at(value), _TOP + 8, 4, f"{value:.6g} {unit}")
     plot.unit(unit)
     return plot.drawing()
 

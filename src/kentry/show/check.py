@@ -38,14 +38,12 @@ def check_layout(check: Check) -> Layout:
 
 def summary(check: Check) -> str:
     """How many budgets there are, and how many of them do not hold: a sentence."""
-    over, undecided = (len(check.of_verdict(one)) for one in (OVER, UNDECIDED))
     total = len(check.rows)
-    if not over and not undecided:
+    counts = {word: len(check.of_verdict(word)) for word in (OVER, UNDECIDED, WITHIN)}
+    if counts[WITHIN] == total:
         return "The budget holds." if total == 1 else f"All {total} budgets hold."
-    parts = [f"{over} over"] if over else []
-    parts += [f"{undecided} undecided"] if undecided else []
-    parts += [f"{total - over - undecided} within"] if total > over + undecided else []
-    return f"Of {total} budget{'s' if total > 1 else ''}: {', '.join(parts)}."
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"Of {total} budget{'s' if total > 1 else ''}: {parts}."
 
 
 def row_sentence(row: CheckRow) -> str:

@@ -168,13 +168,7 @@ TABLE = CostTable(
 
 
 def test_a_row_an_act_and_the_sources_below(golden: Callable[[str, str], None]) -> None:
-    text = to_text(costs_layout(TABLE, [("flush", 34, 34.1)]))
-    rows = [line.split() for line in text.splitlines()]
-    assert ["trap", "1235", "900", "-", "2000", "measured", "[1]"] in rows
-    assert ["flush", "14.2", "published", "[2]"] in rows
-    assert ["save", "3", "2", "-", "4.5", "measured", "[1]"] in rows
-    assert ["flush", "34", "34.1"] in rows
-    golden("cost-table.txt", text)
+    golden("cost-table.txt", to_text(costs_layout(TABLE, [("flush", 34, 34.1)])))
 
 
 def test_what_ships_fits_into_a_mail_and_is_listed() -> None:
