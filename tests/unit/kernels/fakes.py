@@ -43,12 +43,12 @@ def function_name(index: int) -> str:
     return f"test_function_{index:04}"
 
 
-def kallsyms(base: int = BASE, count: int = SYMBOL_COUNT) -> bytes:
+def kallsyms(base: int) -> bytes:
     """A symbol table as scripts/kallsyms.c of Linux 6.1 lays it out, without compression.
 
     Symbol I is `function_name(I)` at base + 16 * I; the first is _text.
     """
-    names = ["T_text", *(f"t{function_name(index)}" for index in range(1, count))]
+    names = ["T_text", *(f"t{function_name(index)}" for index in range(1, SYMBOL_COUNT))]
     table, markers = bytearray(), []
     for index, name in enumerate(names):
         if index % 256 == 0:
@@ -58,11 +58,11 @@ def kallsyms(base: int = BASE, count: int = SYMBOL_COUNT) -> bytes:
     letters = b"0123456789abcdefghijklmnopqrstuvwxyz_Tt"
     tokens = [bytes([code]) if code in letters else b"xx" for code in range(256)]
     starts = [sum(len(token) + 1 for token in tokens[:index]) for index in range(256)]
-    offsets = [16 * index for index in range(count)]
+    offsets = [16 * index for index in range(SYMBOL_COUNT)]
     parts = [
-        struct.pack(f"<{count}i", *offsets),
+        struct.pack(f"<{SYMBOL_COUNT}i", *offsets),
         struct.pack("<Q", base),
-        struct.pack("<Q", count),
+        struct.pack("<Q", SYMBOL_COUNT),
         bytes(table),
         struct.pack(f"<{len(markers)}I", *markers),
         b"".join(token + b"\0" for token in tokens),
@@ -71,14 +71,11 @@ def kallsyms(base: int = BASE, count: int = SYMBOL_COUNT) -> bytes:
     return b"".join(part + bytes(-len(part) % 8) for part in parts)
 
 
-def body(
-    *, symbols: bool = True, config: bool = False, banner: str = BANNER, base: int = BASE
-) -> bytes:
+def body(*, symbols: bool = True, config: bool = False, base: int = BASE) -> bytes:
     """What every kernel has in it, whatever its format."""
     vdso = elf(ARM64, segments=[(4, 0, note(VDSO_BUILD_ID))], sections=True)
     parts = [
-        f"{banner.replace(' #1 ', ' # ')}\n\0".encode(),
-        f"{banner}\n\0".encode(),
+        f"{FIRST_BANNER}\n\0{BANNER}\n\0".encode(),
         vdso,
         note(BUILD_ID),
         b"IKCFG_ST" + gzip.compress(CONFIG) + b"IKCFG_ED" if config else b"",
@@ -177,7 +174,7 @@ def elf(
     return bytes(data + placed) if has_sections else bytes(data)
 
 
-def vmlinux(build_id: str = BUILD_ID, arch: Arch = ARM64, banner: str = BANNER) -> bytes:
+def vmlinux(build_id: str = BUILD_ID, arch: Arch = ARM64) -> bytes:
     """The unstripped ELF file of the same build."""
     symbols = [
         ("$x", BASE, 0x00),
@@ -188,7 +185,7 @@ def vmlinux(build_id: str = BUILD_ID, arch: Arch = ARM64, banner: str = BANNER) 
         ("percpu_offset", 0x40, 0x10),
     ]
     segments = [(4, 0, note(build_id))] if build_id else []
-    return elf(arch, [*segments, (1, BASE, banner.encode() + b"\n\0")], symbols)
+    return elf(arch, [*segments, (1, BASE, BANNER.encode() + b"\n\0")], symbols)
 
 
 def deb(path: Path, files: dict[str, bytes], arch: str = "arm64", **fields: str) -> Path:
@@ -215,12 +212,12 @@ def deb(path: Path, files: dict[str, bytes], arch: str = "arm64", **fields: str)
     return path
 
 
-def boot_files(kernel: bytes | None = None) -> dict[str, bytes]:
+def boot_files() -> dict[str, bytes]:
     """What a kernel package of Debian's has in ./boot."""
     return {
         f"./boot/System.map-{RELEASE}": b"The real System.map is in the -dbg package\n",
         f"./boot/config-{RELEASE}": CONFIG,
-        f"./boot/vmlinuz-{RELEASE}": image() if kernel is None else kernel,
+        f"./boot/vmlinuz-{RELEASE}": image(),
         "./lib/modules/a.ko": b"a module",
     }
 

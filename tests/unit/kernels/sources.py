@@ -51,9 +51,14 @@ def git(folder: Path, *words: str) -> str:
 
 def write(folder: Path, files: Mapping[str, str | bytes]) -> None:
     for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        data = content.encode() if isinstance(content, str) else content
-        (folder / name).write_bytes(data)
+        put(folder / name, content)
+
+
+def put(file: Path, content: str | bytes) -> Path:
+    """A file with that content, and its folder."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
 
 
 def unpacked(folder: Path, files: Mapping[str, str | bytes] | None = None) -> Path:

@@ -28,7 +28,7 @@ from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said
-from tests.unit.kernels.sources import commit, revision
+from tests.unit.kernels.sources import commit, put, revision
 
 ARM64 = fakes.ARM64
 PREBUILT: Mapping[str, str | bytes] = {
@@ -189,8 +189,7 @@ def test_an_option_that_kconfig_drops_is_named_with_what_it_wants(tmp_path: Path
 
 def test_a_users_own_config(tmp_path: Path) -> None:
     found = revision(sources.repository(tmp_path / "linux"))
-    file = tmp_path / "dot-config"
-    file.write_text("CONFIG_NET=y\n# CONFIG_FUTEX is not set\n")
+    file = put(tmp_path / "dot-config", "CONFIG_NET=y\n# CONFIG_FUTEX is not set\n")
     request = Request(str(file))
     folder, _ = made(found, request=request)
     config = (folder / "config").read_text().splitlines()
@@ -275,8 +274,7 @@ def test_a_config_that_cannot_boot_in_qemu_is_refused_before_it_is_built(tmp_pat
     )
     kconfig += "config SIFIVE_PLIC\n\tdepends on SOC_VIRT\n\tbool\n"
     found = tree_with(tmp_path, "arch/riscv/Kconfig", kconfig)
-    file = tmp_path / "vendor.config"
-    file.write_text("CONFIG_SERIAL_8250=y\nCONFIG_RISCV_SBI=y\n")
+    file = put(tmp_path / "vendor.config", "CONFIG_SERIAL_8250=y\nCONFIG_RISCV_SBI=y\n")
     said = Said()
     with pytest.raises(BuildError) as raised:
         build.kernel("tree:x", found, fakes.RISCV64, Request(str(file)), said)

@@ -16,6 +16,7 @@ from kentry.arch import ARCHES, Arch
 from kentry.errors import UserError
 from kentry.kernels import config
 from kentry.kernels.config import Config, Option, entry_options, parse_options
+from tests.unit.kernels.sources import put
 
 FOLDER = Path(config.__file__).parent / "configs"
 FILES = sorted(FOLDER.glob("*.config"))
@@ -115,8 +116,8 @@ def test_a_distributions_config_without_modules_and_drivers(arch: Arch) -> None:
 
 
 def test_a_users_config_must_come_out_as_it_is(tmp_path: Path) -> None:
-    file = tmp_path / "dot-config"
-    file.write_text('CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_CC_VERSION_TEXT="x"\nCONFIG_M=m\n')
+    text = 'CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_CC_VERSION_TEXT="x"\nCONFIG_M=m\n'
+    file = put(tmp_path / "dot-config", text)
     wanted = config.of_file(file)
     assert wanted.whole
     assert wanted.options["CONFIG_CC_VERSION_TEXT"] == '"x"'

@@ -315,14 +315,8 @@ def test_an_interrupt_leaves_nothing(root: type[Root], monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("wanted", "chosen"),
     [
-        *(
-            ((6, 12), "6.12"),
-            ((6, 1), "6.1"),
-            ((6, 6), "6.1"),
-            ((6, 13), "6.12"),
-            ((6, 18), "6.17"),
-        ),
-        *(((7, 0), "6.17"), ((7, 4), "7.3"), ((8, 0), "7.3"), ((5, 10), "6.1")),
+        *(((6, 12), "6.12"), ((6, 1), "6.1"), ((6, 6), "6.1"), ((6, 13), "6.12")),
+        *(((6, 18), "6.17"), ((7, 0), "6.17"), ((7, 4), "7.3"), ((8, 0), "7.3"), ((5, 10), "6.1")),
     ],
 )
 def test_the_nearest_older_config(root: type[Root], wanted: tuple[int, int], chosen: str) -> None:

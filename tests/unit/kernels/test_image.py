@@ -18,6 +18,7 @@ from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
+from tests.unit.kernels.sources import put
 
 SAID = Said()
 
@@ -28,9 +29,7 @@ def load(path: Path, arch: Arch = fakes.ARM64, options: str = "") -> Kernel:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    path = tmp_path / "Image"
-    path.write_bytes(fakes.image())
-    return path
+    return put(tmp_path / "Image", fakes.image())
 
 
 def test_a_kernel_says_what_it_is(image: Path) -> None:
@@ -51,16 +50,14 @@ def test_a_kernel_says_what_it_is(image: Path) -> None:
 
 
 def test_an_x86_kernel(tmp_path: Path) -> None:
-    path = tmp_path / "bzImage"
-    path.write_bytes(fakes.bzimage(fakes.x86_vmlinux()))
+    path = put(tmp_path / "bzImage", fakes.bzimage(fakes.x86_vmlinux()))
     kernel = load(path, fakes.X86_64)
     assert kernel.image == path
     assert kernel.symbols.address_of("_text") == 0xFFFFFFFF81000000
 
 
 def test_a_compressed_image_is_in_the_cache(tmp_path: Path, cache: Path) -> None:
-    path = tmp_path / "Image.gz"
-    path.write_bytes(gzip.compress(fakes.image()))
+    path = put(tmp_path / "Image.gz", gzip.compress(fakes.image()))
     kernel = load(path)
     assert cache in kernel.image.parents
     assert kernel.image.read_bytes() == fakes.image()

@@ -23,7 +23,7 @@ from kentry.kernels.patches import (
 )
 from tests.unit.kernels import sources
 from tests.unit.kernels.conftest import Said
-from tests.unit.kernels.sources import commit, git
+from tests.unit.kernels.sources import commit, git, put
 
 ENTRY = "arch/arm64/kernel/entry.c"
 BASE = "1f318b96cc84d7c2ab792fcc0bfd42a7ca890681"
@@ -109,14 +109,8 @@ def subjects(series: PatchSeries) -> list[str]:
     return [patch.subject for patch in series.patches]
 
 
-def write(file: Path, data: str | bytes) -> Path:
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(data.encode() if isinstance(data, str) else data)
-    return file
-
-
 def concatenated(files: Sequence[Path], file: Path) -> Path:
-    return write(file, b"".join(one.read_bytes() for one in files))
+    return put(file, b"".join(one.read_bytes() for one in files))
 
 
 def error(*files: Path) -> UserError:
@@ -184,7 +178,7 @@ def test_a_thread_of_lore(export: Export, tree: Path, made: Path, tmp_path: Path
     quoted = b"".join(b"> " + line for line in one.splitlines(keepends=True))
     mails += [reply + b"No.\n" + quoted, reply + one.partition(b"\n\n")[2]]
     mails += [reply + f"base-commit: {'0' * 40}\n".encode()]
-    series = read_patches([write(tmp_path / "t.mbox", b"\n".join(mails))])
+    series = read_patches([put(tmp_path / "t.mbox", b"\n".join(mails))])
     assert subjects(series) == ALL
     assert series.base_commit == show(made, "%H", "HEAD~3")
     assert series.change_id == "20230807-arm64-sve-trap-2e7e2663c849"
@@ -207,11 +201,11 @@ def test_two_versions_in_one_mbox_are_no_series(export: Export, tmp_path: Path) 
 def test_a_quilt_series(name: str, export: Export, tree: Path, made: Path, tmp_path: Path) -> None:
     one, two, three = export()
     folder = tmp_path / "patches"
-    write(folder / "one.patch", diff_of(one))
+    put(folder / "one.patch", diff_of(one))
     (folder / "more").mkdir()
-    write(folder / "more/two.diff", "Origin: me\n\n" + diff_of(two))
-    write(folder / "three", three.read_text())
-    write(
+    put(folder / "more/two.diff", "Origin: me\n\n" + diff_of(two))
+    put(folder / "three", three.read_text())
+    put(
         folder / Path(name if "/" in name else "series").name,
         "# a series\n\none.patch -p1\nmore/two.diff # second\nthree\n",
     )
@@ -224,7 +218,7 @@ def test_a_quilt_series(name: str, export: Export, tree: Path, made: Path, tmp_p
 
 def test_a_bare_diff(export: Export, tree: Path, tmp_path: Path) -> None:
     diff = diff_of(export()[0]).replace("\n", "\r\n")
-    file = write(tmp_path / "less.diff", diff)
+    file = put(tmp_path / "less.diff", diff)
     series = read_patches([file])
     assert subjects(series) == ["less"]
     apply(tree, series)
@@ -236,7 +230,7 @@ def test_a_bare_diff(export: Export, tree: Path, tmp_path: Path) -> None:
 
 
 def test_what_gnu_diff_writes(tree: Path, tmp_path: Path) -> None:
-    file = write(
+    file = put(
         tmp_path / "gnu.patch",
         "Only in b: x\ndiff -ru a/init/main.c b/init/main.c\n"
         "--- a/init/main.c\t2021-09-03 05:19:50.000000000 +0000\n"
@@ -260,7 +254,7 @@ def test_what_gnu_diff_writes(tree: Path, tmp_path: Path) -> None:
 def test_words_above_a_diff(
     head: str, subject: str, export: Export, tree: Path, tmp_path: Path
 ) -> None:
-    series = read_patches([write(tmp_path / "x.patch", head + diff_of(export()[0]))])
+    series = read_patches([put(tmp_path / "x.patch", head + diff_of(export()[0]))])
     assert subjects(series) == [subject]
     apply(tree, series)
     assert "less = &current" in (tree / ENTRY).read_text()
@@ -279,7 +273,7 @@ def test_an_encoded_mail(encoding: str, export: Export, tree: Path, tmp_path: Pa
         body = base64.encodebytes(body)
     elif encoding == "quoted-printable":
         body = body.replace(b"=", b"=3D").replace(b"\r\n", b"=0D\r\n")
-    series = read_patches([write(tmp_path / "x.eml", mail.as_bytes().rstrip() + b"\n\n" + body)])
+    series = read_patches([put(tmp_path / "x.eml", mail.as_bytes().rstrip() + b"\n\n" + body)])
     # git itself takes [31m out, as it does any brackets at the head of a subject.
     assert subjects(series)[0].startswith("entry: für all")
     assert subjects(series)[0].isprintable()
@@ -302,7 +296,7 @@ def test_a_mail_without_an_address_or_a_date_that_git_takes(
     head: str, shown: str, export: Export, tree: Path, tmp_path: Path
 ) -> None:
     mail = f"{head}\nSubject: [PATCH] x\n\n{diff_of(export()[0])}"
-    apply(tree, read_patches([write(tmp_path / "x.eml", mail)]))
+    apply(tree, read_patches([put(tmp_path / "x.eml", mail)]))
     assert show(tree, "%an %ae %at") == shown
 
 
@@ -311,7 +305,7 @@ def test_a_mail_that_is_not_in_utf_8(export: Export, tree: Path, tmp_path: Path)
         b"From: =?iso-8859-1?q?J=F6rg?= <a@b.org>\nSubject: =?iso-8859-2?q?h=B1?=\n"
         b"Content-Type: text/plain; charset=iso-8859-2\n\nB\xb1h.\n---\n"
     )
-    series = read_patches([write(tmp_path / "x.eml", head + diff_of(export()[0]).encode())])
+    series = read_patches([put(tmp_path / "x.eml", head + diff_of(export()[0]).encode())])
     assert subjects(series) == ["h\u0105"]
     apply(tree, series)
     assert show(tree, "%an %b") == "J\u00f6rg B\u0105h."
@@ -320,14 +314,14 @@ def test_a_mail_that_is_not_in_utf_8(export: Export, tree: Path, tmp_path: Path)
 def test_a_mail_with_a_second_from_in_its_text(export: Export, tree: Path, tmp_path: Path) -> None:
     text = export("-N")[0].read_text()
     body = text.partition("\n")[2].replace("Because.", "From me Mon Sep 17 00:00:00 2001\nx")
-    series = read_patches([write(tmp_path / "x.eml", body)])
+    series = read_patches([put(tmp_path / "x.eml", body)])
     apply(tree, series)
     assert "From me Mon" in show(tree, "%b")
 
 
 def test_patches_stay_where_they_are_if_one_has_no_number(export: Export, tmp_path: Path) -> None:
     one, two, _ = export()
-    fix = write(tmp_path / "fix.patch", diff_of(two))
+    fix = put(tmp_path / "fix.patch", diff_of(two))
     two.write_text(two.read_text().replace("2/3", "2/2"))
     one.write_text(one.read_text().replace("1/3", "1/2"))
     series = read_patches([two, fix, one])
@@ -374,7 +368,7 @@ def test_a_damaged_hunk(
 ) -> None:
     text = export("-N")[0].read_text()
     head, diff = text[: text.index("diff --git")], text[text.index("diff --git") :]
-    file = write(tmp_path / "x.patch", ("" if bare else head) + damage(diff))
+    file = put(tmp_path / "x.patch", ("" if bare else head) + damage(diff))
     line = 1 + file.read_text().split("\n").index(
         next(line for line in file.read_text().split("\n") if line.startswith("@@"))
     )
@@ -398,7 +392,7 @@ def test_the_line_of_a_damaged_hunk_is_that_of_the_mbox(export: Export, tmp_path
 def test_the_line_of_an_encoded_mail_is_that_of_its_diff(export: Export, tmp_path: Path) -> None:
     diff = diff_of(export()[0]).replace(" \tline 4;\n", "")
     head = "From: A <a@b.org>\nSubject: x\nContent-Transfer-Encoding: base64\n\n"
-    file = write(tmp_path / "x.eml", head + base64.encodebytes(diff.encode()).decode())
+    file = put(tmp_path / "x.eml", head + base64.encodebytes(diff.encode()).decode())
     assert "line 5 of " in error(file).sentence
 
 
@@ -423,7 +417,7 @@ def test_the_line_of_an_encoded_mail_is_that_of_its_diff(export: Export, tmp_pat
     ],
 )
 def test_a_file_without_a_patch(data: bytes, words: str, tmp_path: Path) -> None:
-    assert words in error(write(tmp_path / "x", data)).sentence
+    assert words in error(put(tmp_path / "x", data)).sentence
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
@@ -461,12 +455,12 @@ def test_the_beginning_of_a_series_is_one(export: Export) -> None:
     ],
 )
 def test_a_quilt_series_kentry_does_not_take(line: str, words: str, tmp_path: Path) -> None:
-    write(tmp_path / "out.patch", "x")
-    write(tmp_path / "q/one.patch", "x")
+    put(tmp_path / "out.patch", "x")
+    put(tmp_path / "q/one.patch", "x")
     (tmp_path / "q/sub").mkdir()
     (tmp_path / "q/link.patch").symlink_to("../out.patch")
     (tmp_path / "q/loop.patch").symlink_to("loop.patch")
-    write(tmp_path / "q/series", f"# first\n{line}\n")
+    put(tmp_path / "q/series", f"# first\n{line}\n")
     raised = error(tmp_path / "q")
     assert words in raised.sentence
     if "names no patch" not in words:
@@ -494,7 +488,7 @@ NEW = "new file mode 100644\n--- /dev/null\n"
     ],
 )
 def test_a_patch_that_leaves_the_tree(diff: str, path: str, tmp_path: Path) -> None:
-    raised = error(write(tmp_path / "evil.patch", diff))
+    raised = error(put(tmp_path / "evil.patch", diff))
     assert raised.sentence.startswith(f"Patch 1 (evil) changes {path}, ")
 
 
@@ -546,7 +540,7 @@ def test_a_link_that_is_moved_out_of_the_tree(
 def test_a_removed_line_that_looks_like_a_name(tree: Path, tmp_path: Path) -> None:
     commit(tree, "sql", {"x.sql": "-- ../../x\n"})
     diff = "--- a/x.sql\n+++ b/x.sql\n@@ -1 +1 @@\n--- ../../x\n+++ ../../y\n"
-    apply(tree, read_patches([write(tmp_path / "x.patch", diff)]))
+    apply(tree, read_patches([put(tmp_path / "x.patch", diff)]))
     assert (tree / "x.sql").read_text() == "++ ../../y\n"
 
 

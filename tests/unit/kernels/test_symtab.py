@@ -14,14 +14,14 @@ from kentry.kernels.kernel import Symbol, SymbolTable
 from kentry.kernels.symtab import link_address
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
+from tests.unit.kernels.sources import put
 
 BASE = fakes.BASE
 
 
 @pytest.mark.parametrize("arch", [fakes.ARM64, fakes.RISCV64])
 def test_the_images_own_table(tmp_path: Path, said: Said, arch: Arch) -> None:
-    image = tmp_path / "Image"
-    image.write_bytes(fakes.image(arch))
+    image = put(tmp_path / "Image", fakes.image(arch))
     found = symtab.of_image(image, said)
     assert len(found) == fakes.SYMBOL_COUNT
     assert next(iter(found)) == Symbol(BASE, "T", "_text")
@@ -42,8 +42,7 @@ def test_text_is_told_from_data(kind: str, name: str, address: int, wanted: bool
 
 
 def test_an_image_without_a_table_says_what_helps(tmp_path: Path, said: Said) -> None:
-    image = tmp_path / "Image"
-    image.write_bytes(fakes.image(content=fakes.body(symbols=False)))
+    image = put(tmp_path / "Image", fakes.image(content=fakes.body(symbols=False)))
     with pytest.raises(KernelError) as raised:
         symtab.of_image(image, said)
     assert "symbols=vmlinux" in raised.value.remedy
@@ -58,8 +57,7 @@ def test_a_table_that_is_no_kernels_is_refused(tmp_path: Path, said: Said) -> No
 
 
 def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
-    path = tmp_path / "vmlinux"
-    path.write_bytes(fakes.vmlinux())
+    path = put(tmp_path / "vmlinux", fakes.vmlinux())
     found = symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
     assert list(found) == [
         Symbol(BASE, "T", "_text"),
@@ -70,8 +68,7 @@ def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("image_id", "vmlinux_id"), [(None, fakes.BUILD_ID), (fakes.BUILD_ID, "")])
 def test_the_banner_decides_else(tmp_path: Path, image_id: str | None, vmlinux_id: str) -> None:
-    path = tmp_path / "vmlinux"
-    path.write_bytes(fakes.vmlinux(vmlinux_id))
+    path = put(tmp_path / "vmlinux", fakes.vmlinux(vmlinux_id))
     assert len(symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, image_id)) == 3
     with pytest.raises(UserError, match="vmlinux"):
         symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER.replace("#1", "#2"), image_id)
@@ -88,8 +85,7 @@ def test_the_banner_decides_else(tmp_path: Path, image_id: str | None, vmlinux_i
     ],
 )
 def test_a_vmlinux_of_another_build_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
-    path = tmp_path / "vmlinux"
-    path.write_bytes(data)
+    path = put(tmp_path / "vmlinux", data)
     with pytest.raises(UserError, match=words):
         symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
 
