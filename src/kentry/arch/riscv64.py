@@ -21,28 +21,16 @@ _MECHANISM = Mechanism(
     trap_class=2,  # EXC_INST_ILLEGAL
 )
 
+_HINT = "Linux 6.5 and later have the option."
+_XOR = re.compile(r"xor_regs_\w+")
 _VECTOR = record.VectorSide(
-    units=(
-        Unit(
-            "vec", "V", (128, 256, 512, 1024), "RISCV_ISA_V", "Linux 6.5 and later have the option."
-        ),
-    ),
+    units=(Unit("vec", "V", (128, 256, 512, 1024), "RISCV_ISA_V", _HINT),),
     markers=(
         function_marker("trap", "riscv_v_first_use_handler"),
         Marker("discard", "vmv.v.i v0,-1", code=word(0xFFFFFFFF, 0x5E0FB057)),
         # The last group of registers: copies to and from user space use only the first.
-        Marker(
-            "save",
-            "vse8.v v24,(rs)",
-            code=word(0xFFF07FFF, 0x02000C27),
-            outside=re.compile(r"xor_regs_\w+"),
-        ),
-        Marker(
-            "restore",
-            "vle8.v v24,(rs)",
-            code=word(0xFFF07FFF, 0x02000C07),
-            outside=re.compile(r"xor_regs_\w+"),
-        ),
+        Marker("save", "vse8.v v24,(rs)", code=word(0xFFF07FFF, 0x02000C27), outside=_XOR),
+        Marker("restore", "vle8.v v24,(rs)", code=word(0xFFF07FFF, 0x02000C07), outside=_XOR),
         function_marker("kernel-use", "kernel_vector_begin"),
         function_marker("allocation", record.ALLOCATORS, within=r"riscv_v_first_use_handler"),
     ),

@@ -4,11 +4,9 @@
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 from msgspec import UNSET, UnsetType, structs
@@ -65,15 +63,25 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     kernel's, TraceError when two ways of counting differ.
     """
     lost: list[Caveat] = []
-    # A saved run is of one boot.
-    may_boot = options.rounds > 1 and isinstance(target, QemuRunner)
-    other = second_boot(options)
-    with _beside(partial(_boot, kernel, target, other)) if may_boot else nullcontext() as second:
-        run, executed = _boot(kernel, target, options, update)
-        check_units(kernel, run, options)
-        # For cases that depend on no context the second boot is not waited for.
-        if second and (dependent := _dependent(run.trace, executed)):
-            lost += _add_second(second, run.trace, executed, dependent, update)
+    unwanted = threading.Event()
+
+    def stop_if_unwanted(fraction: float | None, now: str) -> None:
+        if unwanted.is_set():
+            raise CancelledError
+
+    with ThreadPoolExecutor(1) as pool:
+        second = None
+        # A saved run is of one boot.
+        if options.rounds > 1 and isinstance(target, QemuRunner):
+            second = pool.submit(_boot, kernel, target, second_boot(options), stop_if_unwanted)
+        try:
+            run, executed = _boot(kernel, target, options, update)
+            check_units(kernel, run, options)
+            # For cases that depend on no context the second boot is not waited for.
+            if second and (dependent := _dependent(run.trace, executed)):
+                lost += _add_second(second, run.trace, executed, dependent, update)
+        finally:
+            unwanted.set()
     arch = find_arch(kernel.arch)
     names = dict.fromkeys(options.cases)
     each = [_case(name, run, options, executed, arch, lost) for name in names]
@@ -126,22 +134,6 @@ def second_boot(options: ExactOptions) -> ExactOptions:
         seed=options.seed + 1,
         memory=1024 if options.memory <= 576 else 256,
     )
-
-
-@contextmanager
-def _beside(run: Callable[[Update], _Boot]) -> Iterator[Future[_Boot]]:
-    """Runs it beside the block, and stops it when the block ends."""
-    unwanted = threading.Event()
-
-    def stop_if_unwanted(fraction: float | None, now: str) -> None:
-        if unwanted.is_set():
-            raise CancelledError
-
-    with ThreadPoolExecutor(1) as pool:
-        try:
-            yield pool.submit(run, stop_if_unwanted)
-        finally:
-            unwanted.set()
 
 
 def _add_second(

@@ -14,10 +14,7 @@ from kentry.path.calls import parts, split_calls
 from kentry.path.instructions import effects, is_far
 from kentry.results.recording import ABOUT_PATHS, Access, Instruction
 
-LOADS, STORES, LOADED, STORED = "loads", "stores", "bytes.loaded", "bytes.stored"
-DATA_LINES, DATA_PAGES, STACK = "lines.data", "pages.data", "stack.bytes"
-CODE_LINES, CODE_PAGES = "lines.code", "pages.code"
-SERIALISING = "serialising"
+STACK, SERIALISING = "stack.bytes", "serialising"
 # Bytes.  Most cores have lines of 64, so that metric's name does not say it.
 _LINE, _OTHER_LINES, _PAGE = 64, (32, 128), 4096
 
@@ -26,7 +23,7 @@ _LINE, _OTHER_LINES, _PAGE = 64, (32, 128), 4096
 _STACK_BLOCK = 16384
 
 # The metrics that follow from accesses.
-_OF_ACCESSES = (LOADS, STORES, LOADED, STORED, STACK, DATA_LINES, DATA_PAGES)
+_OF_ACCESSES = ("loads", "stores", "bytes", "lines.data", "pages.data", STACK)
 OF_ACCESSES = frozenset(name for name in ABOUT_PATHS if name.startswith(_OF_ACCESSES))
 
 # By metric, the amount of each instruction that has one, by its position in the path.
@@ -45,32 +42,27 @@ def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
         code.append((position, insn.address, behind))
         # The last instruction of a path goes elsewhere unless it is conditional.
         elsewhere = after.address != behind if after else not own.conditional
-        has = {
-            "atomics": own.atomic,
-            "branches": own.branch,
-            "branches.taken": own.branch and elsewhere,
-            "branches.indirect": own.indirect and not is_far(before, insn.code, arch),
-            "calls": own.call,
-            "returns": own.returns,
-            SERIALISING: bool(own.serialising),
-            f"{SERIALISING}.{own.serialising}": bool(own.serialising),
-        }
-        for name, amount in has.items():
-            if amount:
-                found.setdefault(name, Counter())[position] = 1
+        indirect = own.indirect and not is_far(before, insn.code, arch)
+        taken = own.branch and elsewhere
+        has = (own.atomic, own.branch, taken, indirect, own.call, own.returns)
+        kinds = [name for name, amount in zip(names, has, strict=True) if amount]
+        if own.serialising:
+            kinds += [SERIALISING, f"{SERIALISING}.{own.serialising}"]
+        for name in kinds:
+            found.setdefault(name, Counter())[position] = 1
         before = insn.code
-    return found | _blocks(CODE_LINES, CODE_PAGES, code)
+    return found | _blocks("lines.code", "pages.code", code)
 
 
 def amounts_of_accesses(accesses: Sequence[Access]) -> Amounts:
     """What follows from one window's loads and stores."""
-    found: Amounts = {name: Counter() for name in (LOADS, STORES, LOADED, STORED)}
+    names = ("loads", "stores", "bytes.loaded", "bytes.stored")
+    found: Amounts = {name: Counter() for name in names}
     for one in accesses:
-        count, size = (STORES, STORED) if one.is_store else (LOADS, LOADED)
-        found[count][one.position] = 1
-        found[size][one.position] += one.size
+        found["stores" if one.is_store else "loads"][one.position] = 1
+        found["bytes.stored" if one.is_store else "bytes.loaded"][one.position] += one.size
     spans = [(one.position, one.address, one.address + one.size) for one in accesses]
-    return found | _blocks(DATA_LINES, DATA_PAGES, spans)
+    return found | _blocks("lines.data", "pages.data", spans)
 
 
 def unreported(path: Sequence[Instruction], accesses: Sequence[Access], arch: Arch) -> Counter[str]:
