@@ -33,7 +33,7 @@ BUDGET = {
     "machines": 1411,
     "models": 972,
     "path": 1176,
-    "results": 2864,
+    "results": 2855,
     "show": 5405,
     "stats": 693,
     "study": 2631,

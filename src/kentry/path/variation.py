@@ -60,9 +60,9 @@ def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Co
 
 
 def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
-    """Returns what each function executes in a path, a compiler's clones as one."""
+    """What each function executes in a path, a compiler's clones as one."""
     counts: Counter[str] = Counter()
-    for index, times in path.executions().items():
+    for index, times in Counter(path.indexes).items():
         counts[base_name(recording.code[index].function)] += times
     return counts
 
@@ -101,7 +101,7 @@ def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -
     offsets: dict[str, list[Counter[int]]] = {}
     for path, _ in distinct_paths(case):
         own: dict[str, Counter[int]] = {}
-        for index, times in path.executions().items():
+        for index, times in Counter(path.indexes).items():
             insn = recording.code[index]
             if (name := base_name(insn.function)) in names:
                 own.setdefault(name, Counter())[insn.offset] += times

@@ -9,7 +9,6 @@ and no text in it can move a terminal's cursor.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -167,14 +166,6 @@ class KernelPath(Struct, frozen=True, kw_only=True):
     def indexes(self) -> list[int]:
         """The places in the code of its instructions, in the order of execution."""
         return [index for first, count in self.runs for index in range(first, first + count)]
-
-    def executions(self) -> Counter[int]:
-        """How often it executes each place in the code."""
-        found: Counter[int] = Counter()
-        for (first, count), times in Counter(self.runs).items():
-            for index in range(first, first + count):
-                found[index] += times
-        return found
 
 
 def renumbered(paths: Iterable[Runs], places: Sequence[int]) -> Iterator[Runs]:
