@@ -330,13 +330,13 @@ _HEADERS = tuple(
 )
 
 
-def _driver(path: str, area: str, subject: str, *edits: Edit) -> Change:
+def _driver(area: str, subject: str, *edits: Edit) -> Change:
     return Change(DRIVER, f"{area}: {subject}", "Found while reading the code.", edits)
 
 
 def _debug(path: str, area: str, line: str, text: str) -> Change:
     edit = Insert(path, f'\tpr_debug("{text}\\n");\n', line, before=True)
-    return _driver(path, area, "Add a message for debugging", edit)
+    return _driver(area, "Add a message for debugging", edit)
 
 
 # The first ones are compiled in a tiny kernel, the others are not.
@@ -354,7 +354,6 @@ _DRIVERS = (
         "platform: the bus comes up",
     ),
     _driver(
-        "drivers/tty/tty_io.c",
         "tty",
         "Say when the core is ready",
         Insert(
@@ -365,13 +364,11 @@ _DRIVERS = (
         ),
     ),
     _driver(
-        "drivers/of/base.c",
         "of",
         "Say where the nodes come from",
         Insert("drivers/of/base.c", _note("The boot loader passes the first nodes.")),
     ),
     _driver(
-        "drivers/net/ethernet/intel/e1000/e1000_main.c",
         "e1000",
         "Use the preferred module license",
         Replace(
@@ -382,7 +379,6 @@ _DRIVERS = (
     ),
     *(
         _driver(
-            path,
             area,
             "Name the module's subsystem",
             Insert(path, f'MODULE_INFO(subsystem, "{area}");\n', 'MODULE_LICENSE("GPL");'),

@@ -37,46 +37,39 @@ if confine:
     argv = sandbox.confined(argv, env=env, writable=own, limits=sandbox.Limits(**limits))
 os.execvp(argv[0], argv)
 """
-# A script prints "done" where it has had its way; the limits that keep it from that.  $1 is a
-# folder that all can write, whose folder "own" the sandbox may write, too.
-ATTACKS: dict[str, tuple[str, dict[str, int]]] = {
-    "reads a secret file": ("grep -q secret $1/home/id && echo done", {}),
-    "reads the environment": (
-        'cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n" | grep -q ^SECRET && echo done',
-        {},
-    ),
-    "writes elsewhere": ("echo x >$1/other && echo done", {}),
-    "sees a process": ("kill -0 $(cat $1/pid) && echo done", {}),
-    "connects": ('bash -c "exec 3<>/dev/tcp/127.0.0.1/$(cat $1/port)" && echo done', {}),
-    "makes a namespace": ("unshare -U true && echo done", {}),
-    "starts processes": (
-        "for i in $(seq 200); do sleep 2 & done; sleep 1; echo done",
-        {"processes": 100},
-    ),
-    "takes memory": (
-        'for i in 1 2 3; do python3 -c "import time; x = bytearray(2**28); time.sleep(6)" & done;'
-        ' python3 -c "import time; x = bytearray(2**28); time.sleep(4)"; echo done',
-        {"memory": 512 << 20},
-    ),
-    "takes memory at once": (
-        "python3 -c 'bytearray(600 << 20)' && echo done",
-        {"memory": 512 << 20},
-    ),
-    "fills the disk": ("head -c 2M /dev/zero >$1/own/file && echo done", {"file": 1 << 20}),
-    "takes its time": ("sleep 2; echo done", {"seconds": 1}),
+# A script prints "done" where it has had its way.  $1 is a folder that all can write, whose folder
+# "own" the sandbox may write, too.
+ATTACKS = {
+    "reads a secret file": "grep -q secret $1/home/id && echo done",
+    "reads the environment": 'cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n" | grep -q ^SECRET'
+    " && echo done",
+    "writes elsewhere": "echo x >$1/other && echo done",
+    "sees a process": "kill -0 $(cat $1/pid) && echo done",
+    "connects": 'bash -c "exec 3<>/dev/tcp/127.0.0.1/$(cat $1/port)" && echo done',
+    "makes a namespace": "unshare -U true && echo done",
+    "starts processes": "for i in $(seq 200); do sleep 2 & done; sleep 1; echo done",
+    "takes memory": 'for i in 1 2 3; do python3 -c "import time; x = bytearray(2**28);'
+    ' time.sleep(6)" & done; python3 -c "import time; x = bytearray(2**28); time.sleep(4)";'
+    " echo done",
+    "takes memory at once": "python3 -c 'bytearray(600 << 20)' && echo done",
+    "fills the disk": "head -c 2M /dev/zero >$1/own/file && echo done",
+    "takes its time": "sleep 2; echo done",
 }
 # What root alone can do outside.
-OF_ROOT: dict[str, tuple[str, dict[str, int]]] = {
-    "writes through a remount": (
-        "mount -o remount,bind,rw / && echo x >$1/other && rm $1/other && echo done",
-        {},
-    ),
-    "changes a setting": (
-        "read -r x </proc/sys/kernel/core_pattern"
-        ' && echo "$x" >/proc/sys/kernel/core_pattern && echo done',
-        {},
-    ),
-    "has a capability": ("grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo done", {}),
+OF_ROOT = {
+    "writes through a remount": "mount -o remount,bind,rw / && echo x >$1/other && rm $1/other"
+    " && echo done",
+    "changes a setting": "read -r x </proc/sys/kernel/core_pattern"
+    ' && echo "$x" >/proc/sys/kernel/core_pattern && echo done',
+    "has a capability": "grep -q 'CapEff:.*[1-9a-f]' /proc/self/status && echo done",
+}
+# What keeps a script from it, where that is a limit.
+LIMITS = {
+    "starts processes": {"processes": 100},
+    "takes memory": {"memory": 512 << 20},
+    "takes memory at once": {"memory": 512 << 20},
+    "fills the disk": {"file": 1 << 20},
+    "takes its time": {"seconds": 1},
 }
 IS_ROOT = os.geteuid() == 0
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3")
@@ -137,7 +130,7 @@ def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -
 @pytest.mark.parametrize(("user", "name"), CASES)
 def test_what_a_program_does_outside_it_cannot_inside(user: str, name: str, folder: Path) -> None:
     needs_bubblewrap()
-    script, limits = {**ATTACKS, **OF_ROOT}[name]
+    script, limits = {**ATTACKS, **OF_ROOT}[name], LIMITS.get(name, {})
     assert attack(user, script, folder, confine=False).endswith("done\n")
     assert "done" not in attack(user, script, folder, confine=True, **limits)
 
