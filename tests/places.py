@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from kentry.arch import ARCHES
 from kentry.boot.probe_protocol import OnLine
 from kentry.errors import MachineError
-from kentry.kernels.kernel import Kernel
 from kentry.machines.machine import CommandResult, Machine
 from kentry.progress import Update
 
@@ -53,7 +52,6 @@ class FakePlace(Machine):
     counters: str = COUNTERS
     cpu: int = 0
     kind: str = "ssh"
-    kernel: Kernel | None = None
     name: str = "ssh:bench"
 
     def __post_init__(self) -> None:

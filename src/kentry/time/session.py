@@ -62,10 +62,7 @@ class Session:
         target |= machine.describe()
         if output.machine.get("cpu", "").isdecimal():
             target["on_cpu"] = int(output.machine["cpu"])
-        notes = [
-            Caveat(kind=finding.kind, text=f"{finding.text}. {finding.remedy}")
-            for finding in self.findings
-        ]
+        notes = [Caveat(kind=one.kind, text=f"{one.text}. {one.remedy}") for one in self.findings]
         if str(target.get("accelerator", "")).startswith("tcg"):
             notes.append(caveats.emulated_time())
         return Recording(
