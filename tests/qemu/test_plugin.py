@@ -117,27 +117,6 @@ def run_program(
     return parse_trace(folder / "trace")
 
 
-@pytest.fixture(scope="module")
-def traces() -> dict[tuple[str, str], PluginTrace]:
-    return {}
-
-
-@pytest.fixture
-def trace(
-    arch: Arch,
-    choice: str,
-    emulator: Emulator,
-    native: Path,
-    programs: Path,
-    tmp_path: Path,
-    traces: dict[tuple[str, str], PluginTrace],
-) -> PluginTrace:
-    key = arch.name, choice
-    if key not in traces:
-        traces[key] = run_program(arch, emulator, native, programs, tmp_path)
-    return traces[key]
-
-
 def phase(trace: PluginTrace, case: str, name: str = "count") -> Phase:
     return next(phase for phase in trace.phases if (phase.case, phase.name) == (case, name))
 
@@ -154,59 +133,51 @@ def clock(trace: PluginTrace, case: str) -> int:
     return next(int(text[len(prefix) :], 16) for text in trace.messages if text.startswith(prefix))
 
 
-class TestBareMetal:
-    def test_counts_are_those_counted_by_hand(self, arch: Arch, trace: PluginTrace) -> None:
-        expected = HAND_COUNTS[arch.name]
-        assert {case: counted(phase(trace, case)) for case in expected} == expected
-
-    def test_guest_clock_agrees(self, arch: Arch, trace: PluginTrace) -> None:
-        # The clock counts instructions retired; a fault is one dispatched and not retired.
-        for case in ("mmio", "fault"):
-            _, kernel, firmware, _, faults = counted(phase(trace, case))
-            assert clock(trace, case) == kernel + firmware - CLOCK_ENDS[arch.name] - faults
-
-    def test_second_count_agrees(self, trace: PluginTrace) -> None:
-        assert trace.checked == trace.windows
-        assert trace.mismatches == 0
-
-    def test_paths_have_their_windows_length(self, arch: Arch, trace: PluginTrace) -> None:
-        for case, count in PATH_COUNTS[arch.name].items():
-            (window,) = phase(trace, case, "path").windows
-            assert window.path is not None
-            assert window.kernel == trace.path_length(window.path) == count
-
-    def test_metrics_are_those_counted_by_hand(self, arch: Arch, trace: PluginTrace) -> None:
-        window, again = phase(trace, "metrics", "path").windows
-        assert again == window
-        assert window.touched == dict(zip(TOUCHED, HAND_TOUCHED[arch.name], strict=True))
+def test_counts_are_those_counted_by_hand(
+    arch: Arch, emulator: Emulator, native: Path, programs: Path, tmp_path: Path
+) -> None:
+    trace = run_program(arch, emulator, native, programs, tmp_path)
+    expected = HAND_COUNTS[arch.name]
+    assert {case: counted(phase(trace, case)) for case in expected} == expected
+    # The guest's clock counts instructions retired; a fault is one dispatched and not retired.
+    for case in ("mmio", "fault"):
+        _, kernel, firmware, _, faults = expected[case]
+        assert clock(trace, case) == kernel + firmware - CLOCK_ENDS[arch.name] - faults
+    assert (trace.checked, trace.mismatches) == (trace.windows, 0)
+    for case, count in PATH_COUNTS[arch.name].items():
+        (window,) = phase(trace, case, "path").windows
         assert window.path is not None
-        path = [
-            Instruction(one.address, one.code, one.text, "", 0)
-            for first, count in trace.paths[window.path]
-            for one in trace.insns[first : first + count]
-        ]
-        found = metrics.amounts(path, trace.accesses[window.path], arch)
-        totals = {name: amounts.total() for name, amounts in found.items()}
-        assert {name: totals[name] for name in TOUCHED} == window.touched
-        expected = dict(zip(OF_CODE, HAND_OF_CODE[arch.name], strict=True))
-        assert {name: totals[name] for name in OF_CODE} == expected
-        stack = metrics.stack_bytes(path, trace.accesses[window.path], arch)
-        assert stack == HAND_STACK[arch.name]
+        assert window.kernel == trace.path_length(window.path) == count
+    check_metrics(arch, trace)
+    # Windows begun too early are spoilt, not wrong.
+    windows = phase(trace, "reset").windows
+    assert {(window.kernel, window.user) for window in windows} == {(3, 1)}
+    assert trace.spoilt >= 1
+    assert trace.spoilt + sum(window.times for window in windows) == RESET_WINDOWS
+    # Iterations of a REP are kept apart.
+    for each in trace.phases:
+        rep = "rep" in each.case and each.case != "faulting-rep"
+        for window in each.windows:
+            assert (window.iterations > 0) == rep, each.case
 
-    def test_windows_begun_too_early_are_spoilt_not_wrong(self, trace: PluginTrace) -> None:
-        windows = phase(trace, "reset").windows
-        assert {(window.kernel, window.user) for window in windows} == {(3, 1)}
-        assert trace.spoilt >= 1
-        assert trace.spoilt + sum(window.times for window in windows) == RESET_WINDOWS
 
-    def test_nothing_is_counted_when_idle(self, trace: PluginTrace) -> None:
-        assert phase(trace, "idle").windows == []
-
-    def test_rep_iterations_are_kept_apart(self, arch: Arch, trace: PluginTrace) -> None:
-        for each in trace.phases:
-            rep = "rep" in each.case and each.case != "faulting-rep"
-            for window in each.windows:
-                assert (window.iterations > 0) == rep, each.case
+def check_metrics(arch: Arch, trace: PluginTrace) -> None:
+    window, again = phase(trace, "metrics", "path").windows
+    assert again == window
+    assert window.touched == dict(zip(TOUCHED, HAND_TOUCHED[arch.name], strict=True))
+    assert window.path is not None
+    path = [
+        Instruction(one.address, one.code, one.text, "", 0)
+        for first, count in trace.paths[window.path]
+        for one in trace.insns[first : first + count]
+    ]
+    found = metrics.amounts(path, trace.accesses[window.path], arch)
+    totals = {name: amounts.total() for name, amounts in found.items()}
+    assert {name: totals[name] for name in TOUCHED} == window.touched
+    expected = dict(zip(OF_CODE, HAND_OF_CODE[arch.name], strict=True))
+    assert {name: totals[name] for name in OF_CODE} == expected
+    stack = metrics.stack_bytes(path, trace.accesses[window.path], arch)
+    assert stack == HAND_STACK[arch.name]
 
 
 # --- a real kernel ------------------------------------------------------------------------

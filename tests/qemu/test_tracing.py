@@ -11,7 +11,9 @@ import os
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -77,29 +79,19 @@ CHILDS_CALLS = [("nanosleep", 4), ("exit_group", 0)]
 TICK_NS = 100
 
 
-Traces = dict[tuple[str, str, int], Path]
+Traced = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def traces() -> Traces:
-    """By architecture, emulator and number: the traces made so far, each with FILE.console."""
-    return {}
+def traced(get_emulator: GetEmulator, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    """Makes a trace of countable.c once, each `number` anew; with FILE.console."""
 
-
-def traced(
-    traces: Traces,
-    get_emulator: GetEmulator,
-    folder: Path,
-    arch: str,
-    choice: str = BACKPORTS,
-    number: int = 0,
-) -> Path:
-    """The trace of countable.c; made once, each `number` anew."""
-    key = arch, choice, number
-    if key not in traces:
+    @cache
+    def made(arch: str, choice: str, number: int = 0) -> Path:
         record, kernel = find_arch(arch), fetched(KERNEL, arch)
         get_emulator(record, choice)
-        program, file = countable(record, folder), folder / f"{number}.parquet"
+        folder = tmp_path_factory.mktemp("traced")
+        program, file = countable(record, folder), folder / "trace.parquet"
         userland = build_userland(
             record,
             find_workload(["/root/countable"], [parse_copy(f"{program}:/root/countable")]),
@@ -116,8 +108,9 @@ def traced(
             file,
             silent,
         )
-        traces[key] = file
-    return traces[key]
+        return file
+
+    return made
 
 
 def countable(arch: Arch, folder: Path) -> Path:
@@ -181,9 +174,9 @@ def blocked_in(rows: list[tuple[Event, int, int]], number: int) -> list[int]:
     [("arm64", BACKPORTS), ("arm64", NEWEST), ("riscv64", BACKPORTS), ("x86_64", BACKPORTS)],
 )
 def test_what_a_program_does_is_what_was_counted_by_hand(
-    arch: str, choice: str, traces: Traces, get_emulator: GetEmulator, tmp_path: Path
+    arch: str, choice: str, traced: Traced
 ) -> None:
-    file = traced(traces, get_emulator, tmp_path, arch, choice)
+    file = traced(arch, choice)
     trace = read_trace(file)
     assert trace.meta["complete"]
     assert trace.meta["workload"]["status"] == 0
@@ -206,11 +199,9 @@ def test_what_a_program_does_is_what_was_counted_by_hand(
 
 
 @pytest.mark.parametrize("arch", ["arm64", "riscv64", "x86_64"])
-def test_the_guest_reads_the_same_clock(
-    arch: str, traces: Traces, get_emulator: GetEmulator, tmp_path: Path
-) -> None:
+def test_the_guest_reads_the_same_clock(arch: str, traced: Traced) -> None:
     """Each reading lies between the call's entry and its return, with one offset for all."""
-    file = traced(traces, get_emulator, tmp_path, arch)
+    file = traced(arch, BACKPORTS)
     trace = read_trace(file)
     # An instruction is a nanosecond, and what the guest slept comes on top: never less.
     skipped = trace.ns.astype(np.int64) - trace.instructions.astype(np.int64)
@@ -231,23 +222,16 @@ def test_the_guest_reads_the_same_clock(
 
 @pytest.mark.parametrize("arch", ["arm64", "riscv64"])
 def test_replay_of_the_kernels_own_policy_does_what_the_kernel_did(
-    arch: str, traces: Traces, get_emulator: GetEmulator, tmp_path: Path
+    arch: str, traced: Traced
 ) -> None:
-    trace = read_trace(traced(traces, get_emulator, tmp_path, arch))
+    trace = read_trace(traced(arch, BACKPORTS))
     verdict = check(trace)
     assert verdict.acts["trap"].replayed >= 1 + CHILDREN * (arch == "arm64")
     assert verdict.exact, f"{verdict.acts}; {verdict.differences}"
 
 
-def test_two_traces_of_the_same_are_the_same_bytes(
-    traces: Traces, get_emulator: GetEmulator, tmp_path: Path
-) -> None:
-    files = []
-    for number in range(2):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        files.append(traced(traces, get_emulator, folder, "arm64", number=number))
-    assert files[0].read_bytes() == files[1].read_bytes()
+def test_two_traces_of_the_same_are_the_same_bytes(traced: Traced) -> None:
+    assert traced("arm64", BACKPORTS).read_bytes() == traced("arm64", BACKPORTS, 1).read_bytes()
 
 
 # --- beside kentry record ------------------------------------------------
