@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,16 @@ pytestmark = pytest.mark.qemu
 
 KERNEL = "debian:6.12"
 NULL_CALLS = ("getpid", "getppid", "gettid", "getuid", "invalid")
+
+
+@dataclass(frozen=True)
+class WithWords(QemuRunner):
+    """Boots with more words on the kernel's command line."""
+
+    words: tuple[str, ...]
+
+    def kernel_words(self, options: ExactOptions) -> list[str]:
+        return [*super().kernel_words(options), *self.words]
 
 
 def fetched(spec: str, arch: str) -> Kernel:
@@ -113,14 +123,10 @@ def test_both_entry_instructions_of_x86() -> None:
 def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -> None:
     kernel = fetched(KERNEL, "x86_64")
 
-    class Without32Bits(QemuRunner):
-        def kernel_words(self, options: ExactOptions) -> list[str]:
-            return [*super().kernel_words(options), "ia32_emulation=0"]
-
     with timed(f"{KERNEL} (x86_64) with ia32_emulation=0"):
         result = measure(
             kernel,
-            Without32Bits(find_arch("x86_64")),
+            WithWords(find_arch("x86_64"), ("ia32_emulation=0",)),
             ExactOptions(("getpid", "getpid@int80"), 10, rounds=1),
             silent,
         )
@@ -178,16 +184,12 @@ def test_the_machines_own_counter_finds_one_instruction_too_many() -> None:
 
 def test_a_panic_is_one_sentence_with_the_consoles_last_lines() -> None:
     kernel = fetched(KERNEL, "arm64")
-
-    class NoInit(QemuRunner):
-        def kernel_words(self, options: ExactOptions) -> list[str]:
-            return [*super().kernel_words(options), "rdinit=/nonexistent", "root=/dev/none"]
-
+    runner = WithWords(find_arch("arm64"), ("rdinit=/nonexistent", "root=/dev/none"))
     with (
         timed(f"{KERNEL} (arm64) without an init"),
         pytest.raises(GuestError, match="The kernel panicked before the probe started") as caught,
     ):
-        NoInit(find_arch("arm64")).run(kernel, ExactOptions(cases=("getpid",)), silent)
+        runner.run(kernel, ExactOptions(cases=("getpid",)), silent)
     assert caught.value.detail.splitlines()[0].endswith("on unknown-block(0,0)")
 
 

@@ -28,6 +28,10 @@ def test_nothing_wanted_is_the_default_group(arch: Arch) -> None:
     assert chosen == [case.name for case in catalogue(arch) if not case.group]
     assert "getppid" in chosen
     assert not {"read-4k", "signal", "use-after-fork"} & set(chosen)
+    assert choose_timed(arch, []) == chosen
+    assert not [name for name in chosen if "=" in name]
+    # A pattern without a state is no case that needs one.
+    assert "use-after-fork" not in choose(arch, ["*"])
 
 
 @EVERY_ARCH
@@ -51,19 +55,6 @@ def test_a_groups_word_is_its_cases(arch: Arch, group: str) -> None:
     assert group in CASE["help"]
 
 
-def test_a_case_that_is_a_part_of_what_it_does_has_no_use_in_its_window() -> None:
-    assert choose(ARM, ["page-fault+vec=*"]) == [
-        f"page-fault+vec={use}" for use in ("none", "once", "after")
-    ]
-    with pytest.raises(UserError, match="page-fault .* 'each'"):
-        choose(ARM, ["page-fault+vec=each"])
-
-
-@EVERY_ARCH
-def test_a_pattern_without_a_state_is_no_case_that_needs_one(arch: Arch) -> None:
-    assert "use-after-fork" not in choose(arch, ["*"])
-
-
 # --- with a state --------------------------------------------------------
 
 
@@ -80,6 +71,8 @@ def test_a_pattern_without_a_state_is_no_case_that_needs_one(arch: Arch) -> None
         (RISCV, ["use-after-fork+vec=e*"], ["use-after-fork+vec=each"]),
         (RISCV, ["getp?id+vec=once"], ["getppid+vec=once"]),
         (ARM, ["getppid+za=once"], ["getppid+za=once"]),
+        # A case that is a part of what it does has no use in its window.
+        (ARM, ["page-fault+vec=*"], [f"page-fault+vec={use}" for use in ("none", "once", "after")]),
         (ARM, ["getppid+ssve=each+vl=512"], ["getppid+ssve=each+vl=512"]),
         (ARM, ["getppid+vec=once+vl=0256"], ["getppid+vec=once+vl=256"]),
         # The cpu model's own length is what a name without one has.
@@ -125,6 +118,8 @@ def test_the_length_is_that_of_a_name_without_one(
     words: list[str], length: int, chosen: list[str]
 ) -> None:
     assert choose(RISCV, words, length) == chosen
+    with pytest.raises(UserError, match="V of 2048 bits"):
+        choose(RISCV, ["getppid+vec=once"], 2048)
 
 
 @EVERY_ARCH
@@ -169,6 +164,7 @@ def test_what_is_chosen_is_chosen_again_by_its_name(arch: Arch, data: st.DataObj
         (RISCV, "use-after-fork+vec=1/10", "'1/10': .* with each only", "+vec=each."),
         (X86, "getppid@int80+vec=once", "'once': it enters the kernel in another", "Take getppid."),
         (ARM, "clock_gettime@vdso+vec=each", "'each': it enters", "Take clock_gettime."),
+        (ARM, "page-fault+vec=each", "page-fault .* 'each'", "page-fault+vec=none."),
         (X86, "*@int80+vec=once", r"No case .* '\*@int80\+vec=once'", ""),
         (RISCV, "use-after-fork+vec=[na]*", "No case .* 'use-after-fork", ""),
         (RISCV, "getpppid+vec=once", "'getpppid' on riscv64. .* getppid", "process, vector."),
@@ -181,11 +177,6 @@ def test_a_state_that_makes_no_sense(arch: Arch, word: str, sentence: str, remed
     with pytest.raises(UserError, match=sentence) as caught:
         choose(arch, ["getpid", word])
     assert remedy in caught.value.remedy
-
-
-def test_a_length_that_no_name_has_is_an_error_too() -> None:
-    with pytest.raises(UserError, match="V of 2048 bits"):
-        choose(RISCV, ["getppid+vec=once"], 2048)
 
 
 # --- a matrix -----------------------------------------------------------
@@ -257,12 +248,6 @@ def test_a_word_stands_for_what_the_probe_is_told(word: str, names: list[str]) -
 def test_cases_come_in_the_order_of_the_words_and_once() -> None:
     words = ["read", "getpid", "read", "getpid+extra=1/10"]
     assert choose_timed(X86, words) == ["read", "getpid", "getpid+extra=1/10"]
-
-
-def test_no_word_is_every_case_of_no_group() -> None:
-    names = choose_timed(X86, [])
-    assert "getppid" in names and "getppid@int80" in names
-    assert not [name for name in names if "=" in name]
 
 
 @pytest.mark.parametrize(
