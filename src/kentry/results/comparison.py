@@ -352,10 +352,7 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
     new: Measured
     rows: Annotated[
         _Rows,
-        Meta(
-            min_length=1,
-            description="A row per case and metric: what is counted, then what has noise",
-        ),
+        about("A row per case and metric: what is counted, then what has noise", min_length=1),
     ] = field(name="cases")
     caveats: tuple[Caveat, ...]
     modal_paths: Annotated[

@@ -306,11 +306,7 @@ class KernelFile(TypedDict):
 
     spec: str
     arch: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="x86_64, arm64 or riscv64; any other name for imported numbers",
-        ),
+        str, about("x86_64, arm64 or riscv64; any other name for imported numbers", min_length=1)
     ]
     release: str
     build_id: Annotated[str, Meta(pattern="^[0-9a-f]+$")] | None
