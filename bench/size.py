@@ -28,12 +28,12 @@ BUDGET = {
     "compare": 1621,
     "count": 1244,
     "host": 1473,
-    "importing": 550,
+    "importing": 544,
     "kernels": 3970,
     "machines": 1411,
     "models": 972,
     "path": 1176,
-    "results": 2855,
+    "results": 2848,
     "show": 5405,
     "stats": 693,
     "study": 2631,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3040,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34786
+TESTS_BUDGET = 34771
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -535,14 +535,8 @@ def recordings(imported: Imported) -> Iterator[tuple[str, Recording]]:
         }
         target = {"kind": "import", "emulator": "", "format": ", ".join(imported.formats)}
         results = [CaseResult(case, {}, (), (), (), noisy=noisy) for case, noisy in cases.items()]
-        yield (
-            side,
-            Recording(
-                kernel=kernel,
-                target=target,
-                options={},
-                caveats=[imported_caveat(name)],
-                cases=results,
-                code=[],
-            ),
+        notes = [imported_caveat(name)]
+        found = Recording(
+            kernel=kernel, target=target, options={}, cases=results, code=[], caveats=notes
         )
+        yield side, found
