@@ -218,25 +218,22 @@ class AptRoot:
             )
         return file
 
-    def download_closure(
-        self, packages: Sequence[str], update: Update, suite: str | None = None
-    ) -> list[Path]:
+    def download_closure(self, names: Sequence[str], update: Update, suite: str = "") -> list[Path]:
         """Fetch packages, as apt-get install names them, and what they need that is not installed.
 
         `suite` is one to prefer.  Nothing is installed.  FetchError quotes apt.
         """
         target = ["-t", suite] if suite else []
-        command = [*target, "--no-install-recommends", "--yes", "install", *packages]
+        command = [*target, "--no-install-recommends", "--yes", "install", *names]
         with self._ready(update):
             planned = self._apt("apt-get", "--simulate", *command, check=False)
             if planned.returncode:
-                raise self._fetch_error(" ".join(packages), planned)
+                raise self._fetch_error(" ".join(names), planned)
             # Inst NAME [OLD VERSION] (VERSION SUITE... [ARCH])
             row = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) .*\[(\w+)\]\)", re.MULTILINE)
             archives = self.folder / "archives"
-            files = [archives / _deb_name(*names) for names in row.findall(planned.stdout)]
-            what = packages[0] if packages else "packages"
-            self._fetch(["--download-only", *command], what, 0, update)
+            files = [archives / _deb_name(*found) for found in row.findall(planned.stdout)]
+            self._fetch(["--download-only", *command], names[0] if names else "packages", 0, update)
         missing = [file.name for file in files if not file.is_file()]
         if missing:
             raise FetchError(

@@ -84,12 +84,10 @@ def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
     return _load(spec.text, stored, arch, update, origin)
 
 
-def _load(
-    spec: str, stored: _Manifest, arch: Arch, update: Update, origin: dict[str, str]
-) -> Kernel:
-    folder = cache_dir("kernels") / stored["deb_sha256"]
-    file, config = folder / stored["image"], stored.get("config")
-    facts = {"digest": stored["sha256"][file.name], "config": folder / config if config else None}
+def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[str, str]) -> Kernel:
+    folder = cache_dir("kernels") / kept["deb_sha256"]
+    file, config = folder / kept["image"], kept.get("config")
+    facts = {"digest": kept["sha256"][file.name], "config": folder / config if config else None}
     return image.load(spec, file, arch, update, origin, **facts)
 
 
@@ -232,7 +230,7 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
         fitting.append(one.version)
         candidates = [other for other in candidates if other.version != one.version]
     if not fitting:
-        raise _not_found(roots, spec, arch, pattern, update)
+        raise _not_found(roots, spec, arch, update)
     more = "".join(f",{name}={value}" for name, value in spec.options.items())
     return [f"debian:{version}{more}" for version in reversed(fitting)]
 
@@ -258,7 +256,7 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
     if not packages and sum(root.refresh(update) for root in roots):
         packages = _search(roots, spec.value, pattern, update)
     if not packages:
-        raise _not_found(roots, spec, arch, pattern, update)
+        raise _not_found(roots, spec, arch, update)
     root, parts = packages
     with root.locked(update):
         stored = _find_stored(parts[0].sha256, update)
@@ -307,13 +305,12 @@ def _download(packages: _Packages, arch: Arch, update: Update) -> _Manifest:
             path.unlink(missing_ok=True)
 
 
-def _not_found(
-    roots: list[AptRoot], spec: Spec, arch: Arch, pattern: str, update: Update
-) -> KentryError:
+def _not_found(roots: list[AptRoot], spec: Spec, arch: Arch, update: Update) -> KentryError:
     """Return the error that lists what there is; FetchError where the lists could not be had."""
     from debian.debian_support import Version
 
     problems = _problems(roots)
+    pattern = name_pattern(arch, spec.options.get("flavour"))
     any_flavour = f"linux-image-{_ABI}-(?P<flavour>.*)"
     candidates = [one for root in roots for one in root.candidates(any_flavour, update)]
     if not candidates and problems:

@@ -162,16 +162,14 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
     return folder, facts
 
 
-def resolve_running(
-    spec: Spec, arch: Arch, update: Update, root: Path = Path("/"), release: str = ""
-) -> Kernel:
+def resolve_running(spec: Spec, arch: Arch, update: Update, root: Path = Path("/")) -> Kernel:
     """Load the running kernel of the machine below `root`; check that it runs there; UserError."""
     if arch.name != host_arch().name:
         raise UserError(
             f"This machine runs a kernel for {host_arch().name}, not for {arch.name}.",
             f"Leave --arch out, or name another kernel, such as debian:6.12 --arch {arch.name}.",
         )
-    release = release or platform.release()
+    release = platform.release()
     image = _running_image(root, release)
     files = (root / pattern.format(release) for pattern in _CONFIGS)
     config = next((file for file in files if os.access(file, os.R_OK)), None)

@@ -129,8 +129,9 @@ OTHERS = [arch for arch in ARCHES.values() if arch.name != host_arch().name]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine of this architecture that runs the fake kernel."""
+    monkeypatch.setattr("platform.release", lambda: fakes.RELEASE)
     folder = tmp_path / "root"
     (folder / "boot").mkdir(parents=True)
     (folder / "proc").mkdir()
@@ -143,7 +144,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def find(root: Path) -> Kernel:
-    return resolve_running(parse("running"), host_arch(), SAID, root, fakes.RELEASE)
+    return resolve_running(parse("running"), host_arch(), SAID, root)
 
 
 def test_the_image_and_config_in_boot(root: Path) -> None:
@@ -193,4 +194,4 @@ def test_an_image_upgraded_since_the_boot_is_refused(root: Path) -> None:
 @pytest.mark.parametrize("arch", OTHERS, ids=lambda arch: arch.name)
 def test_another_architecture_is_refused(root: Path, arch: Arch) -> None:
     with pytest.raises(UserError, match=arch.name):
-        resolve_running(parse("running"), arch, SAID, root, fakes.RELEASE)
+        resolve_running(parse("running"), arch, SAID, root)
