@@ -10,18 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
+from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot, explain, tail
-from kentry.boot.emulator import (
-    ACCELERATORS,
-    ICOUNT,
-    RANDOM,
-    STEADY,
-    boot_argv,
-    find_emulator,
-    kernel_words,
-    machine_argv,
-    plugin_argv,
-)
 from kentry.boot.initramfs import CASES_FILE, build_initramfs
 from kentry.boot.plugin_trace import PluginTrace, parse_trace
 from kentry.boot.probe_protocol import ProbeReport, read_report
@@ -122,7 +112,7 @@ class QemuRunner:
             trace_file = folder / "trace"
             words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
             words += ["check=on"] if options.check else []
-            plugin = plugin_argv(plugin_file(), self.arch, words)
+            plugin = qemu.plugin_argv(plugin_file(), self.arch, words)
 
             def size() -> int:
                 return trace_file.stat().st_size if trace_file.exists() else 0
@@ -144,10 +134,10 @@ class QemuRunner:
             )
         target = {
             "kind": "qemu",
-            "emulator": f"QEMU {find_emulator(self.arch, options.emulator).version}",
+            "emulator": f"QEMU {qemu.find_emulator(self.arch, options.emulator).version}",
             "machine": self.arch.machine,
             "cpu": self.arch.cpu_with(options.vector_length),
-            "accelerator": ACCELERATORS[ICOUNT],
+            "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
             "memory_mib": options.memory,
             "seed": options.seed,
             "cmdline": " ".join(self.kernel_words(options)),
@@ -171,7 +161,7 @@ class QemuRunner:
         size: Callable[[], int] = lambda: 0,
     ) -> tuple[GuestExit, ProbeReport]:
         """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
-        emulator = find_emulator(self.arch, options.emulator)
+        emulator = qemu.find_emulator(self.arch, options.emulator)
         cpu = self.arch.cpu_with(options.vector_length)
         initramfs = build_initramfs(options.probe or probe_file(self.arch), options.cases)
         words = [*self.kernel_words(options), "--", f"n={options.windows}"]
@@ -179,8 +169,8 @@ class QemuRunner:
         words += [f"cases={CASES_FILE}", f"rounds={options.rounds}", f"links={options.links}"]
         words += [f"seed={options.seed}", *([f"check={_BLOCKS}"] if options.check else [])]
         argv = [
-            *machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
-            *boot_argv(kernel, kept_file("initramfs", initramfs), words),
+            *qemu.machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
+            *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), words),
             *plugin,
         ]
         guest = boot(argv, emulator, options.timeout, update, options.console_file, progress=size)
@@ -191,7 +181,7 @@ class QemuRunner:
 
     def kernel_words(self, options: ExactOptions) -> list[str]:
         """The kernel's command line."""
-        words = kernel_words(self.arch, RANDOM if options.randomise else STEADY)
+        words = qemu.kernel_words(self.arch, qemu.RANDOM if options.randomise else qemu.STEADY)
         return [*words, f"dhash_entries={options.dentry_hash}"]
 
     def traps(self, kernel: Kernel) -> str:

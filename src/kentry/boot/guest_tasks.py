@@ -15,20 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
+from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot
-from kentry.boot.emulator import (
-    ACCELERATORS,
-    BACKPORTS,
-    ICOUNT,
-    INSTALLED,
-    NEWEST,
-    Emulator,
-    boot_argv,
-    find_emulator,
-    kernel_words,
-    machine_argv,
-    plugin_argv,
-)
 from kentry.errors import KentryError, MissingToolError
 from kentry.host.cache import kept_file
 from kentry.host.native import tasks_plugin_file
@@ -69,7 +57,7 @@ class TraceOptions:
     seed: int = 1
     timeout: float = 1800.0
     vector_length: int | None = None
-    emulator: str = INSTALLED
+    emulator: str = qemu.INSTALLED
     console_file: Path | None = None
 
 
@@ -83,24 +71,24 @@ class Traced:
     stand_in: bool = False
 
 
-def tracing_emulator(arch: Arch, choice: str, update: Update) -> Emulator:
+def tracing_emulator(arch: Arch, choice: str, update: Update) -> qemu.Emulator:
     """The emulator of `choice`, or a private copy for one too old; MissingToolError for none."""
     try:
-        emulator = find_emulator(arch, choice, update)
+        emulator = qemu.find_emulator(arch, choice, update)
         # From 9.2 on plugins read memory, and so a task's name (plugin API version 4).
         if emulator.numbers >= (9, 2):
             return emulator
         raise MissingToolError(
             f"{emulator.version} cannot trace tasks: QEMU 9.2 is the first that can.",
-            f"Choose --emulator {BACKPORTS} or {NEWEST}.",
+            f"Choose --emulator {qemu.BACKPORTS} or {qemu.NEWEST}.",
         )
     except MissingToolError:
-        if choice != INSTALLED:
+        if choice != qemu.INSTALLED:
             raise
     try:
-        return find_emulator(arch, BACKPORTS, update)
+        return qemu.find_emulator(arch, qemu.BACKPORTS, update)
     except KentryError:
-        return find_emulator(arch, NEWEST, update)
+        return qemu.find_emulator(arch, qemu.NEWEST, update)
 
 
 def trace_guest(
@@ -115,15 +103,15 @@ def trace_guest(
     """Boots `workload`, however it ends; the plugin's files are in `folder` afterwards."""
     emulator = tracing_emulator(arch, options.emulator, update)
     cpu = arch.core_with(options.vector_length)
-    words = [*kernel_words(arch), *workload.words]
+    words = [*qemu.kernel_words(arch), *workload.words]
     records = folder / "events"
     hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks))
     argv = [
-        *machine_argv(
+        *qemu.machine_argv(
             emulator, arch, cpu, options.memory, options.seed, file_limit=_FILE_LIMIT_MIB
         ),
-        *boot_argv(kernel, workload.initramfs, words),
-        *plugin_argv(tasks_plugin_file(), arch, [f"out={records}", f"hooks={hooks_file}"]),
+        *qemu.boot_argv(kernel, workload.initramfs, words),
+        *qemu.plugin_argv(tasks_plugin_file(), arch, [f"out={records}", f"hooks={hooks_file}"]),
     ]
     ending = boot(
         argv,
@@ -138,13 +126,13 @@ def trace_guest(
         "emulator": f"QEMU {emulator.version}",
         "machine": arch.machine,
         "cpu": cpu,
-        "accelerator": ACCELERATORS[ICOUNT],
+        "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
         "memory_mib": options.memory,
         "seed": options.seed,
         "cmdline": " ".join(words),
     }
     # Only a private copy needs something in its environment.
-    stand_in = options.emulator == INSTALLED and bool(emulator.env)
+    stand_in = options.emulator == qemu.INSTALLED and bool(emulator.env)
     return Traced(ending, records, target, stand_in)
 
 

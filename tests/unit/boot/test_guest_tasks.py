@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES, find_arch
-from kentry.boot import guest_tasks
+from kentry.boot import emulator as emulator_module
 from kentry.boot.emulator import Emulator
 from kentry.boot.guest_tasks import (
     Traced,
@@ -55,7 +55,7 @@ def having(monkeypatch: pytest.MonkeyPatch) -> Having:
                 raise one
             return one
 
-        monkeypatch.setattr(guest_tasks, "find_emulator", find)
+        monkeypatch.setattr(emulator_module, "find_emulator", find)
         return asked
 
     return make
