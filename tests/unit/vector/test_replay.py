@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 
 from kentry.arch.mechanism import COLUMNS
 from kentry.errors import UserError
-from kentry.vector import engine
-from kentry.vector.policies import (
-    POLICIES,
-    TIME,
-    Policy,
-    break_even,
-    duration,
-    parse_duration,
-    parse_policy,
-)
+from kentry.vector import engine, policies
 from kentry.vector.replay import ActCounts, ActPair, check, prepare, prices, replay
 from kentry.vector.trace import Event, VectorTrace
 from tests.unit.vector.kernel_models import (
@@ -55,14 +46,14 @@ from tests.unit.vector.kernel_models import (
     ],
 )
 def test_a_policy_is_what_its_text_says(text: str, name: str, value: int | None) -> None:
-    assert parse_policy(text) == Policy(POLICIES[name], value)
+    assert policies.parse_policy(text) == policies.Policy(policies.POLICIES[name], value)
 
 
-@pytest.mark.parametrize("name", sorted(POLICIES))
+@pytest.mark.parametrize("name", sorted(policies.POLICIES))
 def test_every_policy_is_read_back_as_written(name: str) -> None:
-    family = POLICIES[name]
-    value = {"": "", TIME: ":20ms"}.get(family.parameter, ":7")
-    policy = parse_policy(f"{name}{value}")
+    family = policies.POLICIES[name]
+    value = {"": "", policies.TIME: ":20ms"}.get(family.parameter, ":7")
+    policy = policies.parse_policy(f"{name}{value}")
     assert policy.family is family
     assert policy.text == f"{name}{value}"
 
@@ -80,21 +71,21 @@ def test_every_policy_is_read_back_as_written(name: str) -> None:
 )
 def test_text_that_is_no_policy_is_an_error(text: str, datum: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse_policy(text)
+        policies.parse_policy(text)
     assert datum in str(caught.value)
 
 
 @given(ns=st.integers(0, 10**15))
 def test_a_time_is_read_back_as_written(ns: int) -> None:
-    assert parse_duration(duration(ns), "timeout") == ns
+    assert policies.parse_duration(policies.duration(ns), "timeout") == ns
 
 
 def test_the_break_even_is_a_trap_and_its_drop_over_a_flush() -> None:
-    assert break_even({"trap": 1000.0, "drop": 10.0, "flush": 14.1}) == 71
-    assert break_even({"trap": 1.0, "flush": 14.1}) == 0
+    assert policies.break_even({"trap": 1000.0, "drop": 10.0, "flush": 14.1}) == 71
+    assert policies.break_even({"trap": 1.0, "flush": 14.1}) == 0
     for costs in ({"flush": 1.0}, {"trap": 1.0}, {"trap": 1.0, "flush": 0.0}):
         with pytest.raises(UserError):
-            break_even(costs)
+            policies.break_even(costs)
 
 
 E = Event

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kentry.arch import Arch, find_arch
+from kentry.arch import find_arch
 from kentry.boot.guest_tasks import TracedWorkload
 from kentry.boot.userland import root_image
 from kentry.boot.userland.file_tree import Tree
@@ -24,7 +24,7 @@ from kentry.boot.userland.root_image import (
 )
 from kentry.boot.userland.workloads import BOOT, Copy, Workload, find_workload
 from kentry.errors import FetchError, UserError
-from kentry.host.apt import RELEASES, USERLAND_RELEASES, Release
+from kentry.host.apt import RELEASES, USERLAND_RELEASES
 from kentry.host.native import runner_file
 from kentry.progress import Update
 from tests.unit.boot.userland.conftest import rows
@@ -157,10 +157,8 @@ def fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
     }
 
     @contextlib.contextmanager
-    def fetched(
-        arch: Arch, release: Release, names: Sequence[str], update: Update
-    ) -> Iterator[tuple[Package, ...]]:
-        made.append(tuple(names))
+    def fetched(*words: Any) -> Iterator[tuple[Package, ...]]:
+        made.append(tuple(words[2]))
         yield tuple(
             Package(name, "1", fakes.deb(tmp_path / f"{name}.deb", files, Package=name))
             for name, files in contents.items()
