@@ -11,6 +11,7 @@ have 4 KiB, nothing is prefetched, and nothing else runs on the core.
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -166,12 +167,6 @@ class Model:
             self._chains[number, : len(chain)] = chain
         self._tags = np.full(sum(entries), -1, np.int64)
 
-    def copy(self) -> "Model":
-        """Makes another one in the same state."""
-        model = Model(self._hierarchy)
-        model._tags = self._tags.copy()
-        return model
-
     def stream(
         self, path: Sequence[Instruction], accesses: Sequence[Access]
     ) -> tuple[_Blocks, _Blocks]:
@@ -201,7 +196,9 @@ class Model:
         while walked < max(level.bytes for level in self._hierarchy.levels):
             blocks = np.arange(_WALKED + walked, _WALKED + size, _STEP) // self._unit
             self.run(blocks, np.full(len(blocks), _DATA, np.int64))
-            yield size, self.copy()
+            behind = copy(self)
+            behind._tags = self._tags.copy()
+            yield size, behind
             walked, size = size, 2 * size
 
 

@@ -48,7 +48,6 @@ def count(
 ) -> CostTable:
     """Counts the table of a recording of cases_needed(), which `command` makes, given the cases."""
     counter = _Counter(recording, rules, length, command)
-    counter.count_all()
     arch, release = recording.kernel["arch"], recording.kernel["release"]
     name = re.sub(r"[^a-z0-9._-]+", "-", f"{arch}-{release}".lower())[:64]
     emulator = recording.target["emulator"]
@@ -68,7 +67,7 @@ class _Counter:
     figures: dict[str, Figure] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
-    def count_all(self) -> None:
+    def __post_init__(self) -> None:
         """Fills `figures` and `absent`."""
         plain = self._case("getppid", "none")
         assert plain
@@ -105,6 +104,9 @@ class _Counter:
         self, act: str, values: Sequence[int], cases: Sequence[CaseResult], how: str, note: str = ""
     ) -> None:
         """Keeps the commonest of several counts as the figure, the others as its interval."""
+        if not values:
+            self.absent[act] = NEVER
+            return
         value = min(values, key=lambda one: (-values.count(one), one))
         source = f"{self.command} --case {','.join(case.name for case in cases)}: {how}"
         self.figures[act] = Figure(value, min(values), max(values), "counted", source, note)
@@ -123,13 +125,10 @@ class _Counter:
                 note = f"the first in a task's life allocates: {most}" if most else ""
                 self._keep(act, values, [case], how, note)
                 return
-        if not most:
-            self.absent[act] = NEVER
-            return
         firmware = first.metrics.get("firmware_instructions")
         more = f"; and {firmware.value} of firmware" if firmware and firmware.value else ""
         note = f"with the allocation, which only the first in a task's life makes{more}"
-        self._keep(act, [most], [first], how, note)
+        self._keep(act, [most] if most else [], [first], how, note)
 
     def _entry_lengths(self, case: CaseResult, act: str) -> list[int]:
         event = self.rules.events[act]
@@ -179,9 +178,6 @@ class _Counter:
         # The longest, as many as there are events: other calls return without doing it.
         values = sorted(call_lengths(path, re.compile(functions)), reverse=True)
         values = values[: self._times(case, act)]
-        if not values:
-            self.absent[act] = NEVER
-            return
         known = int(self.figures[less].value) if less else 0
         tail = f" less {less}" if less else ", with what they call"
         how = f"calls of {functions.replace('|', ' or ')}{tail}"
