@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Measures several kernels: a plan is a list of units, each one kernel to build, boot and measure.
 
-A unit is plain data, so another process or machine can perform it.  Built kernels and recordings
-lie in the cache under a hash of all that they depend on: a plan that was killed finds them again.
+Built kernels and recordings lie in the cache under a hash of all that they depend on, so a plan
+that was killed finds them again.
 """
 
 import contextlib
@@ -99,7 +99,7 @@ def outcomes(
     update: Update | None = None,
     at_once: int = 1,
 ) -> Iterator[tuple[int, Outcome]]:
-    """What `function`, one of a module, makes of each unit: its place and outcome, as they finish.
+    """What `function` makes of each unit: its place and outcome, as they finish.
 
     `update` shows the progress of all; None: each unit shows its own.  What the function raises
     ends the plan.

@@ -31,6 +31,7 @@ from tests.unit.kernels.sources import commit, git
 
 KERNEL = "debian:6.12"
 Write = Callable[[str], str]
+Capture = pytest.CaptureFixture[str]
 
 
 def counted(**cases: int) -> Recording:
@@ -78,9 +79,7 @@ def test_exit_codes(lines: str, code: int, budgets: Write) -> None:
     assert run(name, "--bisect") == (125 if code == 3 else code)
 
 
-def test_case_leaves_out_the_other_budgets(
-    budgets: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_case_leaves_out_the_other_budgets(budgets: Write, capsys: Capture) -> None:
     name = budgets("[arm64]\ngetppid = 1\nread = 999\nstat = 1\n")
     assert run(name, "--case", "read") == 0
     assert run(name, "--case", "stat") == 3
@@ -123,7 +122,7 @@ def test_a_mistake_is_found_before_anything_is_measured(
     tmp_path: Path,
     budgets: Write,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
 ) -> None:
     monkeypatch.setattr(measuring, "record", lambda *a, **b: pytest.fail("measured"))
     other = recording({"getppid": [("f", 1)]}, kernel={"arch": "riscv64"})
@@ -155,7 +154,7 @@ def test_of_a_kernel_what_it_can_never_have_is_a_mistake(
     sentence: str,
     budgets: Write,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Capture,
 ) -> None:
     monkeypatch.setattr(measuring, "record", lambda *a, **b: pytest.fail("measured"))
     name = budgets(f"[arm64]\n{lines}\n")
@@ -263,9 +262,7 @@ def test_an_output_that_cannot_be_written_stops_a_bisection(budgets: Write) -> N
 # --- --update --------------------------------------------------------------------------
 
 
-def test_update_writes_what_was_measured(
-    tmp_path: Path, budgets: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_update_writes_what_was_measured(tmp_path: Path, budgets: Write, capsys: Capture) -> None:
     text = "# Ours.\n[arm64]\ngetppid = 310  # the null call\nread = { instructions = 900 }\n"
     name = budgets(text)
     assert run(name, "--update", "--json") == 0
@@ -281,9 +278,7 @@ def test_update_writes_what_was_measured(
     assert (again["changes"], again["written"]) == ([], [])
 
 
-def test_update_writes_the_baseline_anew(
-    tmp_path: Path, budgets: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_update_writes_the_baseline_anew(tmp_path: Path, budgets: Write, capsys: Capture) -> None:
     text = 'baseline.arm64 = "sub/base.json"\n[arm64]\ngetppid = "+0"\nread = 700\n'
     name = budgets(text)
     (tmp_path / "sub").mkdir()

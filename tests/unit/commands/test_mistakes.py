@@ -15,6 +15,7 @@ from tests.unit.importing import samples
 from tests.unit.vector.traces import save, trace_of
 
 NO_EFFECT = "has no effect"
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "long").write_text("x" * 200)
 
 
-def check(line: str, datum: str, capsys: pytest.CaptureFixture[str]) -> None:
+def check(line: str, datum: str, capsys: Capture) -> None:
     assert main(shlex.split(line)) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -125,19 +126,19 @@ def check(line: str, datum: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("series . HEAD~1..HEAD", "'tree:.'"),
     ],
 )
-def test_a_mistake(line: str, datum: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake(line: str, datum: str, capsys: Capture) -> None:
     check(line, datum, capsys)
     assert not Path("out").exists() and not Path("both.json").exists()
 
 
 @pytest.mark.parametrize("name", ["--paths", "--seed", "--memory", "--timeout", "--vl"])
 @pytest.mark.parametrize("text", ["1_000", "-1", "nan", "inf", "1e3", "0x10", "' 7'", "٣"])
-def test_numbers_are_plain_digits(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_are_plain_digits(name: str, text: str, capsys: Capture) -> None:
     check(f"record debian:6.12 --matrix vector {name}={text}", name, capsys)
 
 
 @pytest.mark.parametrize("text", ["big", "128,", "128,,256", "1.5"])
-def test_a_list_of_lengths_is_of_numbers(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_of_lengths_is_of_numbers(text: str, capsys: Capture) -> None:
     check(f"record debian:6.12 --matrix vector --vl={text}", "--vl", capsys)
 
 
@@ -148,9 +149,7 @@ def test_a_list_of_lengths_is_of_numbers(text: str, capsys: pytest.CaptureFixtur
         *("--emulator=newest", "--timeout=5", "--fresh"),
     ],
 )
-def test_options_that_measure_have_no_effect_on_recordings(
-    word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_that_measure_have_no_effect_on_recordings(word: str, capsys: Capture) -> None:
     datum = f"{word.partition('=')[0]} {NO_EFFECT}"
     check(f"diff old.json new.json {word}", datum, capsys)
     check(f"annotate old.json {word}", datum, capsys)
@@ -193,9 +192,7 @@ KERNELS = "--compare /boot/a /boot/b"
         ("local more", "more"),
     ],
 )
-def test_a_time_that_cannot_be_measured(
-    words: str, datum: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_time_that_cannot_be_measured(words: str, datum: str, capsys: Capture) -> None:
     check(f"stat -q {words}", datum, capsys)
 
 
@@ -221,9 +218,7 @@ def test_a_time_that_cannot_be_measured(
         ("--arch vax -- true", "Unknown architecture 'vax'"),
     ],
 )
-def test_a_workload_that_cannot_be_traced(
-    words: str, datum: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_workload_that_cannot_be_traced(words: str, datum: str, capsys: Capture) -> None:
     check(f"vector trace debian:6.12 --arch arm64 -q {words}", datum, capsys)
 
 
@@ -253,7 +248,5 @@ def test_a_workload_that_cannot_be_traced(
         ("costs sve128 --vl 128", f"--vl {NO_EFFECT}"),
     ],
 )
-def test_vectors_of_which_nothing_can_be_said(
-    words: str, datum: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_vectors_of_which_nothing_can_be_said(words: str, datum: str, capsys: Capture) -> None:
     check(f"vector -q {words}", datum, capsys)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -126,15 +125,3 @@ def test_a_run_that_goes_on_knows_what_was_measured(machine: Machine, tmp_path: 
     # With `boot` a stand-in is not enough.
     measured(folder, tmp_path / "state", commits, boot=True)
     assert machine.booted == ["0", "1"]
-
-
-def test_the_unit_of_a_commit_can_be_sent_to_another_process(
-    machine: Machine, tmp_path: Path
-) -> None:
-    folder, commits = line(tmp_path, ("kernel/fork.c", "a\nb\n"), ("MAINTAINERS", "x"))
-    kernels = Kernels(folder, fakes.ARM64, Request(), ExactOptions(("getppid",)))
-    near = {commits[0].name: recording({"getppid": [("a", 1)]})}
-    unit = kernels.unit(commits[1], near, lambda fraction, now: None)
-    copy = pickle.loads(pickle.dumps(unit))
-    assert copy.stand_ins == unit.stand_ins
-    assert copy.stand_ins[0].changed == (("A", "MAINTAINERS"),)

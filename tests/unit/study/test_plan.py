@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 from kentry.boot.exact import ExactOptions
 from kentry.count import cache
 from kentry.errors import BuildError, GuestError, RecordingError
-from kentry.kernels.repository import Repository, Revision
 from kentry.progress import Update
 from kentry.results.recording import write_recording
 from kentry.results.studies import MEASURED, NO_BOOT, NO_BUILD
@@ -46,13 +44,6 @@ def test_each_unit_is_performed(units: list[Unit], at_once: int) -> None:
     units[1] = replace(UNIT, source=Path("/gone.json"))
     with pytest.raises(RecordingError):
         list(outcomes(perform, units, silent, at_once))
-
-
-def test_units_of_a_source_or_a_kernel_can_be_sent_to_another_process() -> None:
-    revision = Revision(Repository("git x"), "1" * 40, "2" * 40, {"kind": "tree"})
-    for source in (revision, image_kernel()):
-        unit = replace(UNIT, source=source)
-        assert pickle.loads(pickle.dumps(unit)).measurement == unit.measurement
 
 
 def test_here_a_unit_is_performed_when_the_one_before_has_been_taken(units: list[Unit]) -> None:
