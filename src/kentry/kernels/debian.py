@@ -79,8 +79,8 @@ def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
     # Two kentry runs that unpack the same package at once would take it from each other.
     with held(cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
         stored = _find_stored(digest, update) or _store([path], digest, facts, update)
-    origin = {"kind": "deb", "file": str(path.absolute()), "deb_sha256": digest}
-    origin |= {name: facts[name] for name in ("package", "version")}
+    package = {name: facts[name] for name in ("package", "version")}
+    origin = {"kind": "deb", "file": str(path.absolute()), **package, "deb_sha256": digest}
     return _load(spec.text, stored, arch, update, origin)
 
 
