@@ -34,14 +34,14 @@ BUDGET = {
     "models": 969,
     "path": 1176,
     "results": 2848,
-    "show": 5405,
+    "show": 5400,
     "stats": 693,
     "study": 2631,
     "time": 1741,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34718
+TESTS_BUDGET = 34721
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

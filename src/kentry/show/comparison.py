@@ -202,12 +202,13 @@ def purpose_blocks(case: CaseComparison) -> list[Block]:
 
 def _verdict(row: Row) -> str:
     if isinstance(row, TimedComparison):
-        floor = (
-            ""
-            if row.floor is None
-            else f"; floor {numbers.fixed_percent(row.floor, row.percent_digits)}"
-        )
-        return f"{timed_unit(row)} ({timed_change(row)}{floor}) {timed_verdict(row)}"
+        # User's or kernel's; of a call where the case's exact count has several calls.
+        unit = row.metric.replace("-", " ") if row.metric.endswith(f"-{row.unit}") else row.unit
+        unit += " a call" if CaseName.parse(row.name).calls > 1 else ""
+        floor = ""
+        if row.floor is not None:
+            floor = f"; floor {numbers.fixed_percent(row.floor, row.percent_digits)}"
+        return f"{unit} ({timed_change(row)}{floor}) {timed_verdict(row)}"
     unit = f"kernel {row.metric}" if row.metric == INSTRUCTIONS else row.metric
     if row.delta:
         percent = f", {numbers.change(row.delta, row.old)}" if row.old else ""
@@ -243,12 +244,6 @@ def timed_values(row: TimedComparison) -> tuple[str, str]:
         for value, digits in zip((row.old, row.new), row.value_digits, strict=True)
     )
     return old, new
-
-
-def timed_unit(row: TimedComparison) -> str:
-    """The unit, user's or kernel's; of a call where the case's exact count has several calls."""
-    unit = row.metric.replace("-", " ") if row.metric.endswith(f"-{row.unit}") else row.unit
-    return f"{unit} a call" if CaseName.parse(row.name).calls > 1 else unit
 
 
 def timed_change(row: TimedComparison) -> str:

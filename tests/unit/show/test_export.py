@@ -65,7 +65,10 @@ def mixed(entry: int = 250, *, other: bool = False) -> Recording:
     times = timed({"getppid": 80.0 if other else 78.4}, (1, 2) if other else (0, 3), groups=2)
     found.cases[0] = replace(
         first,
-        metrics={**first.metrics, "firmware_instructions": firmware},
+        metrics={
+            **first.metrics,
+            **dict.fromkeys(("firmware_instructions", "stack.bytes", "lines.code"), firmware),
+        },
         noisy={**times.cases[0].noisy, "p99_ns": tails, "loop_ns": tails},
     )
     return found
