@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 458,
     "arch": 1315,
     "boot": 1991,
-    "commands": 3011,
+    "commands": 3007,
     "compare": 1621,
     "count": 1244,
     "host": 1470,
@@ -36,7 +36,7 @@ BUDGET = {
     "results": 2848,
     "show": 5400,
     "stats": 693,
-    "study": 2631,
+    "study": 2621,
     "time": 1741,
     "vector": 3036,
 }

@@ -66,11 +66,19 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, replays, prints."""
-    from kentry.show.replay import replay_layout, replay_picture
-    from kentry.vector.ranking import TraceFile, compare_policies, find_table
+    from kentry.show.replay import closed_layout, replay_layout, replay_picture
+    from kentry.vector.ranking import TraceFile, close_loop, compare_policies, find_table
 
     if options.closed_loop:
-        return _close_loop(options, options.closed_loop)
+        if len(options.traces) > 1:
+            raise UserError(
+                "--closed-loop takes one trace to replay on.", "Name them one at a time."
+            )
+        files = (*options.traces, options.closed_loop)
+        first, after = (TraceFile.read(file, options.unit) for file in files)
+        closed = close_loop(first, after)
+        emit(options, lambda: closed_layout(closed, first.head, after.head), lambda: closed)
+        return EXIT_DONE
     for text in options.policy:
         parse_policy(text)
     if options.picture:
@@ -86,16 +94,4 @@ def run(options: Options) -> int:
         lambda: replay,
         picture=lambda: replay_picture(replay),
     )
-    return EXIT_DONE
-
-
-def _close_loop(options: Options, second: Path) -> int:
-    from kentry.show.replay import closed_layout
-    from kentry.vector.ranking import TraceFile, close_loop
-
-    if len(options.traces) > 1:
-        raise UserError("--closed-loop takes one trace to replay on.", "Name them one at a time.")
-    first, after = (TraceFile.read(file, options.unit) for file in (*options.traces, second))
-    closed = close_loop(first, after)
-    emit(options, lambda: closed_layout(closed, first.head, after.head), lambda: closed)
     return EXIT_DONE

@@ -1,19 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Budgets: what a case may cost at most, in a TOML file that people write.
 
-    baseline.arm64 = "arm64.json"   # a recording, in this file's folder or below it
-
-    [arm64]
-    getppid = 312                   # at most 312 kernel instructions
-    "get*id" = "+2"                 # at most 2 more than in the baseline
-    stat = "+1 %"                   # at most 1 % more
-    read = { instructions = 700, ns = "+2 %" }
-
-    [all]                           # every architecture
-    invalid = 300
-
-A case has one budget for a metric: that of its own name before that of a pattern or group, then
-that of its architecture before that of all, then the one that stands further down.
+docs/reference/formats.md shows one.  A case has one budget for a metric: that of its own name
+before that of a pattern or group, then that of its architecture before that of all, then the one
+that stands further down.
 """
 
 import difflib
