@@ -172,8 +172,8 @@ def diff_paths(
     moves.near()
     moves.alone(arch)
     why = list(purposes(old, arch)), list(purposes(new, arch))
-    rows = (_row(one, sides, labels, why, arch) for one in entries)
-    return PathDiff.of(name, rows, renamed, notes)
+    rows = tuple(_row(one, sides, labels, why, arch) for one in entries)
+    return PathDiff(name=name, rows=rows, renamed=tuple(renamed), caveats=tuple(notes))
 
 
 def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:

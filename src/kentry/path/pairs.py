@@ -101,7 +101,7 @@ def unpack_pairs(packed: PackedPaths, arch: Arch) -> dict[str, PathPair]:
             [code[index] for first, size in runs for index in range(first, first + size)]
             for code, runs in zip(codes, (case.old, case.new), strict=True)
         )
-        diff = PathDiff.of(name, rows, case.renamed, ())
+        diff = PathDiff(name=name, rows=tuple(rows), renamed=case.renamed)
         if (diff.old, diff.new) != (len(old_path), len(new_path)):
             raise ValueError(f"the paths of {name} do not add up")
         found[name] = PathPair(old_path, new_path, diff)

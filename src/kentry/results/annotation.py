@@ -4,10 +4,12 @@
 The files are kentry/annotation/1, and kentry/path-diff/1, which is `kentry diff --path --json` too.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import force_setattr
 
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import Renamed
@@ -64,13 +66,13 @@ class PathDiff(Struct, frozen=True, kw_only=True):
     """One case: `added` less `removed` instructions are exactly `delta`."""
 
     name: str
-    old: Count
-    new: Count
-    delta: int
-    same: Count
-    added: Count
-    removed: Count
-    moved: Count
+    old: Count = 0
+    new: Count = 0
+    delta: int = 0
+    same: Count = 0
+    added: Count = 0
+    removed: Count = 0
+    moved: Count = 0
     renamed: Annotated[
         tuple[Renamed, ...],
         about("Functions with other names, inlined or split: recognised by their instructions"),
@@ -78,29 +80,15 @@ class PathDiff(Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...]
     caveats: tuple[Caveat, ...] = ()
 
-    @staticmethod
-    def of(
-        name: str, rows: Iterable[Row], renamed: Iterable[Renamed], caveats: Iterable[Caveat]
-    ) -> "PathDiff":
-        """The diff that has these rows."""
-        rows = tuple(rows)
-        counts = dict.fromkeys((SAME, ADDED, REMOVED, MOVED_FROM, MOVED_TO), 0)
-        for row in rows:
+    def __post_init__(self) -> None:
+        counts: Counter[str] = Counter()
+        for row in self.rows:
             counts[row.change] += row.times
-        common = counts[SAME] + counts[MOVED_TO]
-        return PathDiff(
-            name=name,
-            old=common + counts[REMOVED],
-            new=common + counts[ADDED],
-            delta=counts[ADDED] - counts[REMOVED],
-            same=counts[SAME],
-            added=counts[ADDED],
-            removed=counts[REMOVED],
-            moved=counts[MOVED_TO],
-            renamed=tuple(renamed),
-            rows=rows,
-            caveats=tuple(caveats),
-        )
+        same, added, removed, moved = (counts[one] for one in (SAME, ADDED, REMOVED, MOVED_TO))
+        numbers = (same + moved + removed, same + moved + added, added - removed)
+        names = ("old", "new", "delta", "same", "added", "removed", "moved")
+        for name, count in zip(names, (*numbers, same, added, removed, moved), strict=True):
+            force_setattr(self, name, count)
 
 
 class PathPair(NamedTuple):
