@@ -194,41 +194,26 @@ def timed(
     groups: int = 40,
 ) -> Recording:
     """A recording of times, of one session unless `target` says otherwise."""
-    results = [
-        CaseResult(
-            name,
-            {},
-            (),
-            (),
-            (),
-            noisy={
-                metric: noisy(processes(time, slots, groups))
-                if isinstance(time, float | int)
-                else time
-            },
-        )
+    metrics = {
+        name: noisy(processes(time, slots, groups)) if isinstance(time, float | int) else time
         for name, time in cases.items()
-    ]
+    }
     return Recording(
         kernel={**KERNEL, **(kernel or {})},
         target={**SILICON, **(target or {})},
         options={"groups": groups},
         code=[],
-        cases=results,
+        cases=[
+            CaseResult(name, {}, (), (), (), noisy={metric: one}) for name, one in metrics.items()
+        ],
     )
 
 
 # What an imported number has: itself.
 IMPORTED = {
     "spec": "import:lat_syscall",
-    "release": "",
-    "build_id": None,
-    "banner": "",
-    "compiler": "",
-    "config_sha256": None,
-    "config": None,
-    "image_sha256": None,
-    "symbols_from": "",
+    **dict.fromkeys(("release", "banner", "compiler", "symbols_from"), ""),
+    **dict.fromkeys(("build_id", "config_sha256", "config", "image_sha256")),
 }
 
 
