@@ -229,8 +229,7 @@ def test_two_recordings_of_two_architectures_are_both_shown(tmp_path: Path) -> N
     write_recording(recording({"getppid": [("x", 4)]}, kernel={"arch": "riscv64"}), other)
     page = page_of([NEW, other])
     assert [one["schema"] for one in page.json] == ["kentry/recording/1"] * 2
-    assert "not compared" in page.text
-    assert "two architectures" in page.text
+    assert "not compared" in page.text and "two architectures" in page.text
 
 
 def test_several_files_are_one_page_with_a_list_of_them(of_kind: dict[str, list[Path]]) -> None:

@@ -1,25 +1,171 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The table of a series, read back: every step, total and percentage is derived anew."""
+"""A series, and text for commit messages: read back, derived anew, nothing taken for a diff."""
+
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kentry.results.studies import Series
+from kentry.compare.counted import compare
+from kentry.results.studies import NO_APPLY, NO_BUILD, Problem, Series
+from kentry.show.changelog import comparison_changelog, series_changelog
 from kentry.show.series import series_layout, summary_blocks
 from kentry.show.text import to_text, written
-from kentry.study.series import tabulate
+from kentry.study.series import PatchKernels, tabulate
 from tests.builders import built, outcome
 from tests.unit.show.samples import (
     DISCARD,
     SHORTER,
     SYSCALL,
+    changed,
     check_form,
+    check_percent,
     check_table,
+    kernels,
     many,
+    table,
     unwrapped,
 )
 from tests.unit.vector.builders import with_events
+
+
+def check_functions(text: str, counts: dict[str, tuple[int, int]]) -> None:
+    """Every table of functions adds up to the counts of its case."""
+    blocks = re.findall(
+        r"^(\S+?)(?:, from .*|; the same .*|:)\nadd/remove: \d+/\d+ grow/shrink: \d+/\d+"
+        r" up/down: (\d+)/(-?\d+) \((-?\d+)\)\n"
+        r"Function .*\n((?:.*\n)*?)Total: Before=(\d+), After=(\d+)(?:, chg (\S+)%)?$",
+        text,
+        re.MULTILINE,
+    )
+    assert len(blocks) == text.count("add/remove")
+    for name, up, down, net, rows, before, after, share in blocks:
+        assert counts[name] == (int(before), int(after))
+        assert int(up) + int(down) == int(net) == int(after) - int(before)
+        deltas = []
+        for row in rows.splitlines():
+            old, new, delta = (0 if word == "-" else int(word) for word in row.split()[-3:])
+            assert delta == new - old
+            deltas.append(delta)
+        assert sum(deltas) == int(net)
+        if int(before):
+            check_percent(share, int(net), int(before))
+
+
+@pytest.mark.slow
+@given(many())
+def test_every_number_of_a_message_follows_from_the_counts(series: Series) -> None:
+    text = to_text(series_changelog(series))
+    check_form(text)
+    check_table(text.partition("\n\n")[2], series)
+    counts = {}
+    for column in series.columns:
+        cells = [row.cases[column.name] for row in series.rows if column.name in row.cases]
+        counts[column.name] = (cells[0].instructions, cells[-1].instructions)
+    check_functions(unwrapped(text), counts)
+
+
+@pytest.mark.slow
+@given(kernels())
+def test_every_number_of_a_comparison_follows_from_the_counts(found: list[PatchKernels]) -> None:
+    arch, first = next(iter(found[0].recordings.items()))
+    measured = [one.recordings[arch] for one in found if arch in one.recordings]
+    comparison = compare(first, measured[-1])
+    text = to_text(comparison_changelog(comparison))
+    check_form(text)
+    counts = {case.name: (case.old, case.new) for case in comparison.cases}
+    check_functions(unwrapped(text), counts)
+    named = []
+    for name, old, new, delta, share in re.findall(
+        r"^  (\S+): +(\d+) -> +(\d+) \(([+-]?\d+)(?:, (\S+) % of old)?\) (?:better|worse)$",
+        text,
+        re.MULTILINE,
+    ):
+        named.append(name)
+        assert counts[name] == (int(old), int(new))
+        assert int(delta) == int(new) - int(old) != 0
+        check_percent(share, int(delta), int(old))
+    for listed in re.findall(r"^(?:The same).*?: (.*)$", unwrapped(text), re.MULTILINE):
+        for item in listed.split(", "):
+            name, count = item.rsplit(" ", 1)
+            named.append(name)
+            assert counts[name] == (int(count), int(count))
+    assert sorted(named) == sorted(counts)
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_no_subject_and_no_sentence_makes_it_another_thing(subject: str, sentence: str) -> None:
+    series = table(Problem(NO_APPLY, sentence), SHORTER, subjects=[subject, subject])
+    check_form(to_text(series_changelog(series)))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "--- a/kernel/fork.c",
+        "@@ -1,3 +1,4 @@",
+        "diff --git a/x b/x",
+        "commit 0123456789 broke it",
+        "revert 0123456789abcdef0123456789abcdef01234567",
+        "# no comment",
+        "change-id: I0123",
+    ],
+)
+def test_words_of_a_patch_stay_words(subject: str) -> None:
+    sentence = f"{'word ' * 12}{subject} " * 3
+    text = to_text(
+        series_changelog(table(Problem(NO_APPLY, sentence), SHORTER, subjects=[subject] * 2))
+    )
+    check_form(text)
+    for line in text.splitlines():
+        assert not re.search(r"(?:\s|^)[0-9a-f]{12,40}(?:[\s\"'(\[]|$)", line), line
+
+
+def test_a_patch_that_failed_ends_the_total() -> None:
+    text = to_text(
+        series_changelog(table(SHORTER, Problem(NO_BUILD, "fork.c:1: error: no", "the log")))
+    )
+    assert "Total up to patch 1: getppid 55 -> 53" in text
+    assert "the log" not in text
+    text = to_text(series_changelog(table(Problem(NO_APPLY, "hunk 1"))))
+    check_form(text)
+    assert "Total" not in text
+
+
+@pytest.mark.parametrize(
+    ("subject", "printed"),
+    [
+        ("arm64: don't call a function that (nearly) does nothing",) * 2,
+        ("arm64: an odd ) and ( here", "arm64: an odd ] and [ here"),
+        ("", ""),
+    ],
+)
+def test_the_base_is_named_as_git_names_it(subject: str, printed: str) -> None:
+    origin = {"kind": "tree", "commit": "0123456789abcdef" + "0" * 24, "subject": subject}
+    series = tabulate(
+        [outcome(0, "baseline", built(SYSCALL, origin=origin)), outcome(1, "one", built(SHORTER))],
+        {},
+    )
+    text = to_text(series_changelog(series))
+    check_form(text)
+    assert f'- base: commit 0123456789ab ("{printed}"), Linux 6.12.95' in unwrapped(text)
+
+
+def test_a_difference_that_no_single_patch_made_is_noted() -> None:
+    one = built(SHORTER, config={"PREEMPT": "n", "HZ": "250"})
+    two = built(SHORTER, config={"PREEMPT": "n", "HZ": "1000"})
+    outcomes = [outcome(0, "b", built(SYSCALL)), outcome(1, "one", one), outcome(2, "two", two)]
+    text = unwrapped(to_text(series_changelog(tabulate(outcomes, {}))))
+    for side in ("patch 1", "patch 2", "first to last"):
+        assert f"- note: {side}: config differs in " in text
+
+
+def test_a_base_of_zero_has_no_percentage() -> None:
+    new = changed(**{"clock_gettime@vdso": [("entry", 9)]})
+    text = to_text(comparison_changelog(compare(built(SYSCALL), built(new))))
+    assert "clock_gettime@vdso: 0 -> 9 (+9) worse\n" in text
+    assert "\nTotal: Before=0, After=9\n" in text
 
 
 @pytest.mark.slow
