@@ -83,12 +83,11 @@ def test_one_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copies(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where private copies are; this machine runs the oldest release that kentry knows."""
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     release = {"VERSION_CODENAME": RELEASES[0].name}
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
-    return tmp_path / "cache/emulators"
+    return cache / "emulators"
 
 
 NEWEST_COPY = f"{RELEASES[-1].name}-whole-{host_arch().debian}"

@@ -11,7 +11,7 @@ from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner
 from kentry.errors import GuestError, TraceError
 from tests.builders import image_kernel
 from tests.places import silent
-from tests.unit.boot.emulators import argument, fake_qemu
+from tests.unit.boot.conftest import argument, fake_qemu
 
 TRACE = """\
 kentry-trace 1
@@ -25,11 +25,6 @@ end 1000
 
 
 GOOD = "echo kentry-probe start arm64; echo kentry-probe end cases=1"
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
 
 
 def play(folder: Path, script: str, timeout: float = 20, **options: Any) -> GuestRun:

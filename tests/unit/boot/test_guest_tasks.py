@@ -22,16 +22,11 @@ from kentry.boot.guest_tasks import (
 from kentry.errors import FetchError, GuestError, MissingToolError
 from tests.builders import image_kernel
 from tests.places import silent
-from tests.unit.boot.emulators import argument, fake_qemu
+from tests.unit.boot.conftest import argument, fake_qemu
 
 WORKLOAD = TracedWorkload(Path("/the/rootfs.cpio"), ("systemd.x=1", "quiet"), {})
 HOOKS = ("offset pid 1", "switch ffff800080000000")
 ARM64 = find_arch("arm64")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
 
 
 def emulator(*numbers: int, argv: tuple[str, ...] = ("qemu",)) -> Emulator:

@@ -4,7 +4,7 @@
 from pathlib import Path
 
 from kentry.boot.initramfs import Entry, archive, build_initramfs
-from tests.unit.boot.userland.conftest import rows
+from tests.unit.boot.conftest import rows
 
 
 def entries(made: bytes) -> dict[str, tuple[int, bytes]]:

@@ -15,7 +15,7 @@ from kentry.machines import kvm
 from kentry.machines.kvm import KvmMachine
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
-from tests.unit.boot.emulators import fake_qemu
+from tests.unit.boot.conftest import fake_qemu
 
 ICOUNT = MachineOptions(accelerator="icount", arch="arm64")
 

@@ -10,7 +10,7 @@ import pytest
 
 from kentry.boot.userland.file_tree import MTIME, Tree, begin, enable, finish
 from kentry.errors import UserError
-from tests.unit.boot.userland.conftest import rows
+from tests.unit.boot.conftest import rows
 
 
 def add(tree: Tree, *members: tuple[str, bytes, str]) -> None:

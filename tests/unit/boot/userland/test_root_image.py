@@ -27,7 +27,7 @@ from kentry.errors import FetchError, UserError
 from kentry.host.apt import RELEASES, USERLAND_RELEASES
 from kentry.host.native import runner_file
 from kentry.progress import Update
-from tests.unit.boot.userland.conftest import rows
+from tests.unit.boot.conftest import rows
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 
