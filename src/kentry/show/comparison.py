@@ -35,7 +35,6 @@ from kentry.stats import CONFIDENCE
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 Row = CaseComparison | TimedComparison
-Sides = tuple[Distribution, Distribution]
 
 # So many cases are open on a page.
 _OPEN = 3
@@ -147,7 +146,9 @@ def _fold(
     return Fold(title, [OnPage(of_page), *functions, OnPage(purposes)])
 
 
-def _timed_fold(row: TimedComparison, comparison: Comparison, sides: Sides | None) -> Fold:
+def _timed_fold(
+    row: TimedComparison, comparison: Comparison, sides: tuple[Distribution, Distribution] | None
+) -> Fold:
     limits = {"noise floor": row.floor, "threshold": row.threshold, "would see": row.detectable}
     told = [
         f"{name} {numbers.percent(value)}" for name, value in limits.items() if value is not None

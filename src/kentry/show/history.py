@@ -43,7 +43,6 @@ _LABELLED = 6
 _LEVELS = "▁▂▃▄▅▆▇█"
 # For an output that is not UTF-8.
 _ASCII_LEVELS = "_.-=+*#@"
-_UNKNOWN = "?"
 _COMMIT = re.compile("[0-9a-f]{40,64}")
 
 
@@ -269,7 +268,7 @@ def _sparkline(log: Log, levels: str) -> Iterator[str]:
     for start in range(0, len(values), step):
         part = [one for one in values[start : start + step] if one is not None]
         share = (part[-1] - low) / (high - low) if part and high > low else 0
-        yield levels[round(share * (len(levels) - 1))] if part else _UNKNOWN
+        yield levels[round(share * (len(levels) - 1))] if part else "?"
 
 
 def _change_folds(

@@ -30,8 +30,6 @@ _STATES_COMPARED = 8
 # The matrix itself says where a count is undecided, so these caveats of its cases are left out.
 _IN_MATRIX = (caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)["kind"])
 
-_CHECKED = "The machine's own counter ({}) agrees in {} of {} cases."
-
 # What a vector state adds to the same case without use: the comparison and both states.
 AddedByState = tuple[CaseComparison, State, State]
 
@@ -61,7 +59,8 @@ def recording_layout(
         blocks.append(Section("By models, not measured", models))
     checked = sum(bool(case.checked) for case in every)
     if checked and arch:
-        blocks += ["", Prose(_CHECKED.format(arch.counter.what, checked, len(every)))]
+        agrees = f"agrees in {checked} of {len(every)} cases."
+        blocks += ["", Prose(f"The machine's own counter ({arch.counter.what}) {agrees}")]
     timed = [case for case in every if case.noisy]
     folds = [_fold(recording, case, place) for place, case in enumerate(every, start=1)]
     # One case is open: the first that has something to look at.
