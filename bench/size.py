@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 458,
     "arch": 1315,
     "boot": 1991,
-    "commands": 3007,
+    "commands": 3005,
     "compare": 1621,
     "count": 1244,
     "host": 1470,

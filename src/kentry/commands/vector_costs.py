@@ -11,7 +11,7 @@ from kentry.commands.options import ResultOptions, flag, operand, option, path_o
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
-from kentry.models.costs import CostTable, load_costs, shipped, to_toml
+from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
 from kentry.show.models import costs_layout, list_layout
 from kentry.vector.cost_tables import count_costs, time_here
@@ -69,20 +69,18 @@ def run(options: Options) -> int:
         return EXIT_DONE
     if options.output:
         measuring.check_writable(options.output)
-    table, checks = _make(options)
+    checks: list[tuple[str, float, float]] = []
+    if not options.what:
+        with progress("timing vector state on this machine"):
+            table = time_here(options.vl)
+    elif not measuring.is_spec(options.what):
+        table = load_costs(options.what)
+    else:
+        arch = find_arch(options.arch) if options.arch else host_arch()
+        with progress(f"{options.what} ({arch.name})") as update:
+            kernel = resolve(options.what, arch, update)
+            table, checks = count_costs(kernel, arch, options.vl, update)
     emit(options, lambda: costs_layout(table, checks), lambda: table)
     if options.output:
         write_atomically(options.output, to_toml(table))
     return EXIT_DONE
-
-
-def _make(options: Options) -> tuple[CostTable, list[tuple[str, float, float]]]:
-    """The table that is named, or that of a kernel or of this machine; and checks of it."""
-    if not options.what:
-        with progress("timing vector state on this machine"):
-            return time_here(options.vl), []
-    if not measuring.is_spec(options.what):
-        return load_costs(options.what), []
-    arch = find_arch(options.arch) if options.arch else host_arch()
-    with progress(f"{options.what} ({arch.name})") as update:
-        return count_costs(resolve(options.what, arch, update), arch, options.vl, update)
