@@ -38,13 +38,9 @@ ACCESSES = (
 )
 
 
-def totals() -> dict[str, int]:
-    found = metrics.amounts(PATH, ACCESSES, ARM64)
-    return {name: amounts.total() for name, amounts in found.items()}
-
-
 def test_a_path_counted_by_hand() -> None:
-    assert totals() == {
+    found = metrics.amounts(PATH, ACCESSES, ARM64)
+    assert {name: amounts.total() for name, amounts in found.items()} == {
         "loads": 2,
         "stores": 2,
         "bytes.loaded": 24,
@@ -78,9 +74,10 @@ def test_a_function_has_the_lines_that_it_touches_first() -> None:
 
 
 def test_the_last_instruction_is_taken_unless_it_is_conditional() -> None:
-    for at, taken in ((5, 2), (9, 3)):
-        found = metrics.amounts_of_code(PATH[:at] if at == 9 else PATH[: at + 1], ARM64)
+    for length, taken in ((6, 2), (9, 3), (0, 0)):
+        found = metrics.amounts(PATH[:length], [], ARM64)
         assert found["branches.taken"].total() == taken
+    assert not any(amounts.total() for amounts in found.values())
 
 
 def test_what_the_emulator_does_not_report_is_named() -> None:
@@ -88,16 +85,9 @@ def test_what_the_emulator_does_not_report_is_named() -> None:
     found = metrics.unreported(zeroing, [Access(1, STACK, 8, False)], ARM64)
     assert found == {"dc zva": 1}
     assert not metrics.unreported(PATH, ACCESSES, ARM64)
-
-
-def test_a_store_conditional_may_have_failed() -> None:
+    # A store-conditional may have failed.
     exclusive = path((0, "207c02c8", "stxr w2, x0, [x1]", "f"))
     assert not metrics.unreported(exclusive, [], ARM64)
-
-
-def test_an_empty_path_has_none_of_anything() -> None:
-    found = metrics.amounts([], [], ARM64)
-    assert not any(amounts.total() for amounts in found.values())
 
 
 @given(

@@ -244,18 +244,11 @@ def folded(*addresses: int) -> list[tuple[int, int]]:
 
 def test_rounds_of_a_loop_are_one() -> None:
     assert folded(1, 2, 3, 2, 3, 2, 3, 4) == [(1, 1), (2, 3), (3, 3), (4, 1)]
-
-
-def test_a_round_that_is_cut_short_stays_apart() -> None:
+    # One that is cut short stays apart.
     assert folded(1, 2, 3, 2, 3, 2, 4) == [(1, 1), (2, 2), (3, 2), (2, 1), (4, 1)]
-
-
-def test_a_loop_in_a_loop_is_folded_too() -> None:
-    inner = [2, 2, 2]
-    assert folded(1, *inner, 3, 1, *inner, 3) == [(1, 2), (2, 6), (3, 2)]
-
-
-def test_a_function_that_is_called_twice_from_two_places_is_no_loop() -> None:
+    # A loop in a loop.
+    assert folded(1, 2, 2, 2, 3, 1, 2, 2, 2, 3) == [(1, 2), (2, 6), (3, 2)]
+    # A function that is called twice from two places is no loop.
     assert folded(1, 8, 9, 2, 8, 9, 3) == [(1, 1), (8, 1), (9, 1), (2, 1), (8, 1), (9, 1), (3, 1)]
 
 
