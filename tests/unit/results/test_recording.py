@@ -192,7 +192,8 @@ READER_ALONE = [
     (SAMPLE, ("target", "emulator"), CONTROL),
     (SAMPLE, ("code", "functions", 0), "el0_svc\n"),
     (SAMPLE, ("code", "instructions", 0), ["0" * 16, "00", "nop", 99, 0]),
-    (SAMPLE, (*CASE, "paths", 0, "runs"), [[0, 55]]),
+    (SAMPLE, (*CASE, "paths", 0, "runs"), [[1, 54]]),
+    (SAMPLE, (*CASE, "checked_counts"), [54, 55]),
     *(
         (LINES, ("code", "source_lines"), x)
         for x in ([[0]], [[2]] * 40, [[-1]] * 40, [0] * 40, "x")
