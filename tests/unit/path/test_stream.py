@@ -60,6 +60,11 @@ MOVED = [
         "adrp x1, 0xffff80008267e000; ldr w0, [x1, #0xd84]",
         "adrp x1, #0xffff80008267f000; ldr w0, [x1]",
     ),
+    (
+        ARM64,
+        "adrp x0, #0xffff800082aa9000; stp x1, x2, [x0, #0x10]",
+        "adrp x0, #0xffff800082aa9000; stp x1, x2, [x0, #0x20]",
+    ),
     (ARM64, "adrp x3, <_stext>; nop", "adrp x3, #0xffff800080ff0000; nop"),
     (ARM64, "adr x2, <f+0x4c>", "adr x2, <f+0x50>"),
     (
@@ -98,11 +103,13 @@ MOVED = [
     # x86_64: distances, per-cpu variables, numbers that are addresses.
     (X86_64, "movq %gs:0x7e205f85(%rip), %rsp", "movq %gs:0x7e235f85(%rip), %rsp"),
     (X86_64, "movzbl 0x1db6bfc(%rip), %ecx", "movzbl -0x6bfc(%rip), %ecx"),
+    (X86_64, "movl 8(%rip), %ecx", "movl 0x10(%rip), %ecx"),
     (X86_64, "movq %gs:0x1fb80, %rax", "movq %gs:0x1fbc0, %rax"),
     (X86_64, "movq $-0x7c7ad280, %rdx", "movq $-0x7c7ad240, %rdx"),
     (X86_64, "movq $-0x7dfb8380, 0x10(%r10)", "movq $-0x7e9f2340, 0x10(%r10)"),
     (X86_64, "cmpq $-0x7e000000, %rbx", "cmpq $-0x7de00000, %rbx"),
     (X86_64, "movzbl -0x7db1da0c(%rdx), %ecx", "movzbl -0x7e977299(%rdx), %ecx"),
+    (X86_64, "leaq -0x7deda400(, %rax, 8), %rdx", "leaq -0x7e9d7c60(, %rax, 8), %rdx"),
     (X86_64, "movabsq $0xff1100001fd27c40, %rdx", "movabsq $0xff1100001fd278c0, %rdx"),
     (X86_64, "movabsq $0xffff88801ff51bc0, %rdx", "movabsq $0xffff88801ff51b00, %rdx"),
 ]
