@@ -19,6 +19,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -120,7 +121,8 @@ def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recordin
     units = [
         Unit(spec=kernel.spec, arch=kernel.arch, measurement=one, source=kernel) for one in several
     ]
-    performed = dict(outcomes(perform, units, silent, RECORDINGS_AT_ONCE))
+    with ThreadPoolExecutor(RECORDINGS_AT_ONCE) as threads:
+        performed = dict(outcomes(perform, units, silent, threads))
     measured = [performed[place].measured() for place in range(len(units))]
     for one in (caveat for recording in measured for caveat in recording.caveats):
         if one["kind"] == caveats.one_boot.kind:

@@ -10,7 +10,8 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,7 @@ from kentry.boot.exact import ExactOptions
 from kentry.compare.counted import compare
 from kentry.count import cache
 from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
+from kentry.host import interrupt
 from kentry.host.cache import cache_dir, held, read_json, write_atomically
 from kentry.host.process import run
 from kentry.kernels import build, made_of, tree
@@ -325,8 +327,10 @@ class Commits:
         missing = [commit for commit in commits if not self._is_known(commit.name, boot)]
         units = [self.measurer.unit(commit, known, self._show) for commit in missing]
         function = self.measurer.function
-        for place, outcome in outcomes(function, units, self._show, self.at_once):
-            self._add(missing[place], outcome)
+        threads = ThreadPoolExecutor(self.at_once) if self.at_once > 1 else None
+        with threads or nullcontext():
+            for place, outcome in outcomes(function, units, self._show, threads):
+                self._add(missing[place], outcome)
         return [self._recordings.get(commit.name) for commit in commits]
 
     def measure_anew(self, commit: Commit, own: Path) -> Recording:
@@ -375,6 +379,8 @@ class Commits:
         write_atomically(self._folder / _PROVISIONAL, msgspec.json.encode(rows))
 
     def _show(self, fraction: float | None, now: str) -> None:
+        # Python brings no Ctrl-C to threads.
+        interrupt.check()
         step = self.made + 1
         self.update(fraction, f"step {step} of about {max(step, self.expected)}: {now}")
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Measures several kernels: a plan is a list of units, each one kernel to build, boot and measure.
 
-Built kernels and recordings lie in the cache under a hash of all that they depend on, so a plan
-that was killed finds them again.
+A unit is plain data, so an executor may perform it in another process or on another machine.
+Built kernels and recordings lie in the cache under a hash of all that they depend on, which is
+the unit's name (kentry.count.cache): a plan that was killed finds them again.
 """
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from kentry.boot.exact import ExactOptions
 from kentry.count import cache
 from kentry.count.catalogue import on_floor
 from kentry.errors import BuildError, GuestError, KentryError, KernelError
-from kentry.host import interrupt
 from kentry.host.cache import cache_dir, sha256_of, write_atomically
 from kentry.kernels import build, image, made_of
 from kentry.kernels.config import Request
@@ -97,31 +97,25 @@ def outcomes(
     function: Callable[..., Outcome],
     units: Sequence[Any],
     update: Update | None = None,
-    at_once: int = 1,
+    executor: Executor | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
     """What `function` makes of each unit: its place and outcome, as they finish.
 
-    `update` shows the progress of all; None: each unit shows its own.  What the function raises
-    ends the plan.
+    `executor` has the interface of concurrent.futures; None: one after another, here.  `update`
+    shows the progress of all; None: each unit shows its own.  What the function raises ends the
+    plan.
     """
-    if at_once == 1:
+    if not executor:
         for place, unit in enumerate(units):
             yield place, function(unit, update)
         return
-
-    def checked(fraction: float | None, now: str) -> None:
-        # Python brings no Ctrl-C to threads.
-        interrupt.check()
-        if update:
-            update(fraction, now)
-
-    pool = ThreadPoolExecutor(at_once)
+    places = {executor.submit(function, unit, update): at for at, unit in enumerate(units)}
     try:
-        places = {pool.submit(function, unit, checked): at for at, unit in enumerate(units)}
         for future in as_completed(places):
             yield places[future], future.result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        for future in places:
+            future.cancel()
 
 
 def measure_all(units: Sequence[Unit]) -> list[Recording]:

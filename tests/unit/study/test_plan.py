@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +22,6 @@ from tests.builders import image_kernel, recording
 UNIT = Unit(spec="kernel", arch="arm64", measurement=ExactOptions(("getppid",)))
 
 
-def silent(fraction: float | None, now: str) -> None:
-    """No progress."""
-
-
 @pytest.fixture
 def units(tmp_path: Path) -> list[Unit]:
     """Recordings of 1, 2 and 3 instructions."""
@@ -35,15 +33,17 @@ def units(tmp_path: Path) -> list[Unit]:
     return made
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
-def test_each_unit_is_performed(units: list[Unit], at_once: int) -> None:
-    found = {}
-    for place, outcome in outcomes(perform, units, silent, at_once):
-        found[place] = outcome.measured().cases[0].metrics["instructions"].value
-    assert found == {0: 1, 1: 2, 2: 3}
-    units[1] = replace(UNIT, source=Path("/gone.json"))
-    with pytest.raises(RecordingError):
-        list(outcomes(perform, units, silent, at_once))
+@pytest.mark.parametrize("pool", [None, ThreadPoolExecutor, ProcessPoolExecutor])
+def test_each_unit_is_performed(units: list[Unit], pool: type[Executor] | None) -> None:
+    with pool() if pool else nullcontext() as executor:
+        performed = dict(outcomes(perform, units, executor=executor))
+        values = [
+            performed[place].measured().cases[0].metrics["instructions"].value for place in range(3)
+        ]
+        assert values == [1, 2, 3]
+        units[1] = replace(UNIT, source=Path("/gone.json"))
+        with pytest.raises(RecordingError):
+            list(outcomes(perform, units, executor=executor))
 
 
 def test_here_a_unit_is_performed_when_the_one_before_has_been_taken(units: list[Unit]) -> None:
