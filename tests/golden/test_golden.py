@@ -27,13 +27,12 @@ from kentry.results.studies import (
     Problem,
     Series,
 )
-from kentry.show.ablation import ablation_layout
 from kentry.show.blocks import Layout
 from kentry.show.changelog import comparison_changelog, recording_changelog, series_changelog
 from kentry.show.comparison import comparison_layout
-from kentry.show.history import bisection_layout, log_layout, steps_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
+from kentry.show.studies import ablation_layout, bisection_layout, log_layout, steps_layout
 from kentry.show.text import to_text
 from kentry.study import ablation
 from kentry.study.series import tabulate

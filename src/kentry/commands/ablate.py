@@ -11,7 +11,7 @@ from kentry.kernels.config import entry_options, parse_options
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.progress import progress
-from kentry.show.ablation import ablation_layout
+from kentry.show.studies import ablation_layout
 from kentry.study.ablation import ablate
 
 EXAMPLES = (

@@ -13,7 +13,7 @@ from kentry.kernels import tree
 from kentry.progress import progress
 from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
-from kentry.show.history import bisection_layout, steps_layout
+from kentry.show.studies import bisection_layout, steps_layout
 from kentry.study.bisection import Question, bisect
 from kentry.study.commits import (
     Commits,

@@ -11,9 +11,8 @@ from kentry.commands.emit import emit
 from kentry.commands.options import flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
-from kentry.show.check import check_layout
-from kentry.show.export.ci import check_github, check_junit
-from kentry.show.export.ktap import check_ktap
+from kentry.show.export.ci import check_github, check_junit, check_ktap
+from kentry.show.studies import check_layout
 from kentry.study.budgets import read_budgets
 from kentry.study.check import cases_to_measure, check, find_baseline, renew
 

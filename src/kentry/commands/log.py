@@ -16,7 +16,7 @@ from kentry.progress import progress
 from kentry.results.recording import INSTRUCTIONS
 from kentry.results.studies import Log
 from kentry.show import charts
-from kentry.show.history import log_chart, log_layout
+from kentry.show.studies import log_chart, log_layout
 from kentry.study.bisection import Question
 from kentry.study.commits import Kernels
 from kentry.study.log import log_kernels, log_tree

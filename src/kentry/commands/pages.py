@@ -18,15 +18,13 @@ from kentry.results.document import read_document, schema_of, to_json
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.recording import to_json as recording_to_json
 from kentry.results.studies import Ablation, Bisection, Check, Log, PatchRow, Series
-from kentry.show.ablation import ablation_layout
 from kentry.show.blocks import Layout
-from kentry.show.check import check_layout
 from kentry.show.comparison import comparison_layout
-from kentry.show.history import bisection_layout, log_layout
 from kentry.show.page import page
 from kentry.show.paths import path_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
+from kentry.show.studies import ablation_layout, bisection_layout, check_layout, log_layout
 
 # What a document is made of, if not its file's JSON.
 _Make = Callable[[Any], Layout]

@@ -20,7 +20,7 @@ from msgspec import structs
 from kentry.commands import emit
 from kentry.results.studies import Point
 from kentry.show.blocks import Table, text_column
-from kentry.show.history import log_layout
+from kentry.show.studies import log_layout
 from kentry.show.table import WIDTH, table_lines, terminal
 from kentry.show.text import to_text
 from tests.golden.test_golden import REPORTS, a_log

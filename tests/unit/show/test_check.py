@@ -20,9 +20,8 @@ from kentry.results.studies import (
     Verdict,
     verdict_of,
 )
-from kentry.show.check import check_layout, row_sentence, summary
-from kentry.show.export.ci import check_github, check_junit
-from kentry.show.export.ktap import check_ktap
+from kentry.show.export.ci import check_github, check_junit, check_ktap
+from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.show.text import to_text
 from tests.builders import recording
 

@@ -27,9 +27,9 @@ from kentry.results.recording import (
     write_recording,
 )
 from kentry.show.export.benchfmt import benchfmt, benchmark_names, timed_unit
+from kentry.show.export.ci import ktap
 from kentry.show.export.common import labels, numbered
 from kentry.show.export.formats import FORMATS, csv_samples, export_files
-from kentry.show.export.ktap import ktap
 from kentry.show.export.profiles import folded, perf_script, speedscope
 from tests import ROOT
 from tests.builders import IMPORTED, imported, recording, timed

@@ -1,13 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What servers that run tests read of a check: JUnit's XML, and GitHub's annotations."""
+"""What servers and the kernel's test runners read: KTAP; of a check JUnit and GitHub's annotations.
+
+KTAP version 1 (Documentation/dev-tools/ktap.rst) has no place for a number, so numbers are
+diagnostics, directly before the test's result.  A case of a recording is a test that passes because
+it was measured.  A row of a comparison is a test that fails if it is worse, a budget one that fails
+if the case is over it.  Several files are a test each, with theirs as subtests.
+"""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from kentry.results.comparison import CaseComparison, Comparison, TimedComparison
+from kentry.results.recording import CaseResult, Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
-from kentry.show.check import row_sentence, summary
-from kentry.show.export.common import check_names
+from kentry.show.comparison import bare_change, timed_values
+from kentry.show.export.common import (
+    Export,
+    check_names,
+    labels,
+    numbered,
+    printable,
+    timed_metrics,
+)
+from kentry.show.numbers import level, percent, with_interval
 from kentry.show.provenance import kernel_name
+from kentry.show.studies import row_sentence, summary
+from kentry.stats import exact
 
 _COMMANDS = {OVER: "error", UNDECIDED: "warning"}
 # What XML 1.0 has no place for, not even as a reference.
@@ -80,3 +102,116 @@ def check_junit(check: Check) -> str:
 
 def _text(text: str) -> str:
     return _NOT_XML.sub("?", text)
+
+
+class _Test(NamedTuple):
+    """A result line and its diagnostics; `skipped` is why it decides nothing, "" if it does."""
+
+    name: str
+    passed: bool
+    diagnostics: tuple[str, ...]
+    skipped: str = ""
+    subtests: tuple[_Test, ...] = ()
+
+
+def ktap(inputs: Sequence[Recording | Comparison]) -> Export:
+    """Write the files' tests: of one file at the top, of several below a test each."""
+    recordings = iter(labels([one for one in inputs if isinstance(one, Recording)]))
+    names, files = [], []
+    for one in inputs:
+        if isinstance(one, Recording):
+            names.append(next(recordings))
+            about = [kernel_name(one.kernel)]
+            tests = tuple(_case_test(case) for case in one.cases)
+        else:
+            names.append(f"{one.old.kernel['spec']} to {one.new.kernel['spec']}")
+            about = [f"old: {kernel_name(one.old.kernel)}", f"new: {kernel_name(one.new.kernel)}"]
+            tests = tuple(_row_test(row) for row in one.rows)
+        about += [f"note: {caveat['text']}" for caveat in one.caveats]
+        passed = all(test.passed for test in tests)
+        files.append(_Test("", passed, tuple(about), subtests=tests))
+    if len(files) == 1:
+        lines = _block(files[0].subtests, files[0].diagnostics)
+    else:
+        tests_of = zip(files, numbered(names), strict=True)
+        lines = _block([one._replace(name=name) for one, name in tests_of], ())
+    return Export("\n".join(lines) + "\n")
+
+
+def check_ktap(check: Check) -> str:
+    """Write a test for each budget; it is skipped where it is undecided."""
+    about = [kernel_name(check.measured.kernel), f"budgets: {check.budgets}"]
+    about += [f"baseline: {kernel_name(check.baseline.kernel)}"] if check.baseline else []
+    about += [f"note: {caveat['text']}" for caveat in check.caveats]
+    tests = []
+    for row, name in zip(check.rows, check_names(check), strict=True):
+        told = (printable(f"{name}: {row_sentence(row)}"),)
+        # "#" begins a directive.
+        reason = printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
+        skipped = reason if row.verdict == UNDECIDED else ""
+        tests.append(_Test(name, row.verdict != OVER, told, skipped))
+    return "\n".join(_block(tests, [printable(text) for text in about])) + "\n"
+
+
+def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
+    yield "KTAP version 1"
+    yield f"1..{len(tests)}"
+    yield from (f"# {text}" for text in about)
+    for number, test in enumerate(tests, start=1):
+        if test.subtests:
+            block = _block(test.subtests, test.diagnostics)
+            yield from (f"  {line}" for line in block)
+        else:
+            yield from (f"# {text}" for text in test.diagnostics)
+        result = "ok" if test.passed else "not ok"
+        skip = f" # SKIP {test.skipped}" if test.skipped else ""
+        # "#" begins a directive.
+        yield f"{result} {number} {printable(test.name).replace('#', '_')}{skip}"
+
+
+def _case_test(case: CaseResult) -> _Test:
+    """Make a test of a recorded case; it is skipped if it has only an undecided count."""
+    about = []
+    for metric, count in case.metrics.items():
+        calls = f" of {case.parsed.calls} calls" if case.parsed.calls > 1 else ""
+        windows = f"{count.agreeing} of {count.windows} windows{calls}"
+        about.append(f"{metric}: {count.value}, exact, {windows}")
+    for metric, one in timed_metrics(case).items():
+        value, interval = with_interval(one.value, one.interval)
+        at = f" at {level(one.confidence)}" if one.confidence else ""
+        words = [
+            f"{value} {one.unit}",
+            f"interval {interval}{at}" if interval else "no interval",
+            *([] if one.floor is None else [f"floor {percent(100 * one.floor)}"]),
+            f"{len(one.samples)} processes",
+        ]
+        about.append(f"{metric}: {', '.join(words)}")
+    decided = case.noisy or all(count.is_decided for count in case.metrics.values())
+    reason = "" if decided else "undecided: less than half of the windows agree"
+    return _Test(case.name, True, tuple(f"{printable(case.name)}: {one}" for one in about), reason)
+
+
+def _row_test(row: CaseComparison | TimedComparison) -> _Test:
+    """Make a test of a compared case and metric; as in diff's exit code, layout decides nothing."""
+    name = f"{row.name} {row.metric}"
+    reason = "less than half of the windows agree"
+    if isinstance(row, CaseComparison):
+        share = "" if row.percent is None else f", {row.percent:+.2f} % of old"
+        path = ", identical path" if row.identical_path else ""
+        change = f"{row.old} -> {row.new} ({row.delta:+d}{share}), exact, {row.verdict}{path}"
+    else:
+        old, new = timed_values(row)
+        at = f" at {level(row.confidence)}" if row.interval and row.confidence else ""
+        words = [f"{old} -> {new} {row.unit}", bare_change(row).replace(" %", " % of old", 1) + at]
+        for word, value in (("floor", row.floor), ("threshold", row.threshold)):
+            words += [] if value is None else [f"{word} {percent(value)}"]
+        change = ", ".join([*words, row.verdict])
+        # "#" begins a directive.
+        reason = row.reason.replace("#", "_")
+    skipped = ""
+    if isinstance(row, TimedComparison) and row.is_layout:
+        skipped = f"{exact.UNDECIDED}: same instructions, so by layout or noise"
+    elif row.verdict == exact.UNDECIDED:
+        skipped = f"{exact.UNDECIDED}: {reason}" if reason else exact.UNDECIDED
+    about = (f"{name}: {change}", *(f"{name}: note: {one['text']}" for one in row.caveats))
+    return _Test(name, bool(skipped) or row.verdict != exact.WORSE, about, skipped)

@@ -10,8 +10,8 @@ from kentry.errors import UserError, did_you_mean
 from kentry.results.comparison import read_comparison
 from kentry.results.recording import CaseResult, Recording, read_recording
 from kentry.show.export.benchfmt import benchfmt
+from kentry.show.export.ci import ktap
 from kentry.show.export.common import Export, printable
-from kentry.show.export.ktap import ktap
 from kentry.show.export.profiles import folded, perf_script, speedscope
 
 _SAMPLES = "kernel,arch,case,metric,unit,build,boot,group,slot,calls,block,value,times"

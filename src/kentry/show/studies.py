@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The layouts of a bisection and of a log: which commit changed a value, and its functions."""
+"""The layouts of a bisection, a log, an ablation and a check."""
 
 import re
 from bisect import bisect_left
@@ -7,23 +7,34 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kentry.results.comparison import Real
+from kentry.results.recording import INSTRUCTIONS
 from kentry.results.studies import (
     MEASURED,
     NO_BOOT,
     NO_BUILD,
     NOT_COMPILED,
+    OVER,
     SAME_CODE,
+    UNDECIDED,
+    WITHIN,
+    Ablation,
     Answer,
     Bisection,
     ChangePoint,
+    Check,
+    CheckRow,
     Culprit,
     Log,
+    OptionRow,
     Provisional,
     Step,
 )
 from kentry.show import charts
-from kentry.show.blocks import SHOWN, Block, Column, Layout, Prose, Table, text_column
-from kentry.show.numbers import change, number
+from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
+from kentry.show.counts import counts_text
+from kentry.show.models import without_model_notes
+from kentry.show.numbers import change, number, signed, significant
+from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
 from kentry.show.sections import Chart, Deltas, Detail, Drawn, Fold, InText, Notes, OnPage, Section
 from kentry.show.table import line_width
 
@@ -44,6 +55,10 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 # For an output that is not UTF-8.
 _ASCII_LEVELS = "_.-=+*#@"
 _COMMIT = re.compile("[0-9a-f]{40,64}")
+# Cases in the table of an ablation.
+_CASES_SHOWN = 4
+# A budget and its reason stand on one line where they can.
+_ROW = 100
 
 
 def bisection_layout(bisection: Bisection, shown: int | None = SHOWN) -> Layout:
@@ -289,3 +304,184 @@ def _change_folds(
 
 def _short(name: str) -> str:
     return name[:_NAME] if _COMMIT.fullmatch(name) else name
+
+
+def ablation_layout(
+    ablation: Ablation, functions: bool = False, most: int | None = SHOWN
+) -> Layout:
+    """Lays out the table, options without numbers; with `functions` at most `most` for each."""
+    base = ablation.base
+    origin = base.kernel["origin"]
+    sets = f", {origin['config_set']}" if origin.get("config_set") else ""
+    config = f"config {origin.get('config', '?')}{sets}"
+    # A file says which cases were measured by what it has of them.
+    of_rows = dict.fromkeys(name for row in ablation.rows for name in row.cases)
+    names = list(ablation.cases) or list(of_rows)
+    # Cases to which every option adds the same, by their additions; then by the first of them.
+    same: dict[tuple[int | None, ...], list[str]] = {}
+    for name in names:
+        adds = [row.cases[name].delta if name in row.cases else None for row in ablation.rows]
+        same.setdefault(tuple(adds), []).append(name)
+    groups = {first: others for first, *others in same.values()}
+    shown = list(groups)[:_CASES_SHOWN]
+    table, folds = _rows(ablation.rows, shown)
+    blocks: list[Block] = [table]
+    others = [
+        f"{', '.join(groups[name])}: each option adds the same as to {name}."
+        for name in shown
+        if groups[name]
+    ]
+    left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
+    if left:
+        others.append(f"Not shown (--case shows them): {', '.join(left)}.")
+    problems = [f"{row.option}: {row.problem}" for row in ablation.rows if row.problem]
+    marks = []
+    if any(row.on_in_base for row in ablation.rows):
+        marks.append("* The base has this option on; the row says what turning it off removes.")
+    if any(row.needs for row in ablation.rows if row.cases):
+        marks.append('Options after "with" are on in both kernels of that row.')
+    if ablation.passed_over:
+        marks.append(f"Not options of this source: {', '.join(ablation.passed_over)}.")
+    for sentences in (others, problems, marks):
+        blocks += [""] if sentences else []
+        blocks += [Prose(sentence) for sentence in sentences]
+    for row in ablation.rows if functions else ():
+        added = row.cases.get(names[0])
+        if added and added.functions:
+            title = f"{row.option}, {names[0]} ({added.delta:+d})"
+            blocks.append(InText(["", title, Deltas(added.functions, shown=most)]))
+    known = sum(bool(row.cases) for row in ablation.rows)
+    return Layout(
+        "ablation",
+        f"What config options add: {kernel_name(base.kernel)}",
+        f"{known} of {len(ablation.rows)} options measured on {len(names)} cases",
+        [
+            InText([*kernel_lines(base.kernel), config, *emulator_lines(base), ""]),
+            Section("Options", blocks),
+            OnPage([Section("Where", folds)]),
+        ],
+        ablation.caveats,
+        kernel_facts(base),
+    )
+
+
+def _rows(rows: Sequence[OptionRow], shown: list[str]) -> tuple[Table, list[Block]]:
+    groups = [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
+    table, folds = Table([text_column("option"), *groups]), list[Block]()
+    for place, row in enumerate(rows):
+        if not row.cases:
+            continue
+        cells: list[object] = []
+        for added in map(row.cases.get, shown):
+            if added is None:
+                cells += [None, None, None]
+            else:
+                same = "same" if added.identical_path and not added.delta else signed(added.delta)
+                cells += [added.off, added.on, same]
+        option = f"{row.option}{' *' if row.on_in_base else ''}"
+        table.row(Cell(option, link=f"option-{place}"), *cells)
+        if row.needs:
+            table.note(f"with {' '.join(row.needs)}")
+        sections = [
+            Section(f"{name} ({one.delta:+d})", [Deltas(one.functions, one.off, one.on)])
+            for name, one in row.cases.items()
+            if one.functions
+        ]
+        none = "No function's number of instructions changes."
+        folds.append(Fold(row.option, sections or [none], f"option-{place}"))
+    return table, folds
+
+
+def check_layout(check: Check) -> Layout:
+    """Lays out the budgets; of --update what it changed instead of verdicts."""
+    measured, baseline = check.measured, check.baseline
+    lines = kernel_lines(measured.kernel)
+    facts = [*kernel_facts(measured), ("budgets", check.budgets)]
+    if baseline:
+        lines += kernel_lines(baseline.kernel, "baseline: ")[:1]
+        facts.append(("baseline", kernel_name(baseline.kernel)))
+    budgets: list[Block] = [InText([Prose(summary(check)), ""]), _table(check)]
+    return Layout(
+        "check",
+        f"Budgets: {kernel_name(measured.kernel)}",
+        summary(check),
+        [
+            InText([*lines, f"budgets: {check.budgets}", ""]),
+            Section("Budgets", budgets if check.written is None else _changes(check)),
+        ],
+        without_model_notes(check.caveats, cycles=False),
+        facts,
+    )
+
+
+def summary(check: Check) -> str:
+    """How many budgets there are, and how many of them do not hold: a sentence."""
+    total = len(check.rows)
+    counts = {word: len(check.of_verdict(word)) for word in (OVER, UNDECIDED, WITHIN)}
+    if counts[WITHIN] == total:
+        return "The budget holds." if total == 1 else f"All {total} budgets hold."
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"Of {total} budget{'s' if total > 1 else ''}: {parts}."
+
+
+def row_sentence(row: CheckRow) -> str:
+    """A row in words: "312 instructions, at most 310: over by 2"."""
+    words = []
+    if row.value is not None:
+        words.append(f"{_measured(row)} {row.unit}")
+    if row.limit is not None:
+        of = f" ({row.budget} of {number(row.baseline)})" if row.baseline is not None else ""
+        words.append(f"at most {number(row.limit)}{of}")
+    return f"{', '.join(words)}{': ' if words else ''}{_verdict(row)}"
+
+
+def _table(check: Check) -> Table:
+    relative = any(row.baseline is not None for row in check.rows)
+    metrics = {row.metric for row in check.rows} != {INSTRUCTIONS}
+    columns = [text_column("case", most=40)]
+    columns += [text_column("metric")] if metrics else []
+    columns += [Column("budget"), Column("baseline")] if relative else []
+    columns += [Column("at most"), Column("measured"), text_column("verdict", wraps=True)]
+    table = Table(columns, width=_ROW)
+    for row in check.rows:
+        table.row(
+            row.name,
+            *([row.metric] if metrics else []),
+            *([row.budget, number(row.baseline)] if relative else []),
+            number(row.limit),
+            _measured(row),
+            Cell(_verdict(row), row.verdict),
+        )
+        if row.counts and row.verdict != WITHIN:
+            table.note(f"{row.name}: {counts_text(row.counts)}")
+    return table
+
+
+def _measured(row: CheckRow) -> str:
+    """The number, or the first and last of what it may be."""
+    if row.low is None or row.high is None or row.low == row.high:
+        return number(row.value if row.low is None or row.high is None else row.low)
+    return f"{number(row.low)}..{number(row.high)}"
+
+
+def _verdict(row: CheckRow) -> str:
+    if row.verdict == UNDECIDED:
+        return f"{UNDECIDED}: {row.reason}"
+    if row.verdict == OVER and row.low is not None and row.limit is not None:
+        over = row.low - row.limit
+        return f"over by {significant(over, 3) if isinstance(over, float) else over}"
+    return row.verdict
+
+
+def _changes(check: Check) -> list[Block]:
+    """What --update wrote, and what it could not renew."""
+    columns = [text_column("case", most=40), text_column("metric"), *map(Column, ("old", "new"))]
+    table = Table([*columns, text_column("in")], width=_ROW)
+    blocks: list[Block] = [Prose(f"written: {file}") for file in check.written or ()]
+    for one in check.changes:
+        table.row(one.name, one.metric, number(one.old), number(one.new), one.file)
+    blocks += ["", table] if check.changes else ["no number changed"]
+    blocks += [
+        Prose(f"not renewed: {row.name} {row.metric}: {row.reason}") for row in check.not_renewed
+    ]
+    return blocks
