@@ -8,19 +8,7 @@ from pathlib import Path
 import pytest
 
 from kentry.boot.userland.file_tree import Tree
-from tests.unit.kernels.conftest import Said
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("KENTRY_CACHE", str(folder))
-    return folder
-
-
-@pytest.fixture
-def said() -> Said:
-    return Said()
+from tests.unit.kernels.conftest import cache, said  # noqa: F401
 
 
 @pytest.fixture

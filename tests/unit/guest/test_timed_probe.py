@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The probe's timed mode, for real, as an ordinary process: what it says, not how long it took."""
 
-import ctypes
 import os
 import re
 import resource
 import shutil
 import signal
-import struct
 import subprocess
 import tempfile
 import time
@@ -389,33 +387,6 @@ def test_walks_read_one_memory_of_small_pages() -> None:
             assert pid == process.pid or awaited(
                 lambda pid=pid: not_for_children(pid)  # type: ignore[misc]
             )
-
-
-def forbid_clone() -> None:
-    """From here on clone(2) is EAGAIN in this process: a filter of seccomp(2)."""
-    number = {"x86_64": 56, "arm64": 220, "riscv64": 220}[host_arch().name]
-    steps = [
-        (0x20, 0, 0, 0),  # the call's number
-        (0x15, 0, 1, number),
-        (0x06, 0, 0, 0x00050000 | 11),  # SECCOMP_RET_ERRNO, EAGAIN
-        (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
-    ]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
-    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
-    libc = ctypes.CDLL(None, use_errno=True)
-    # PR_SET_NO_NEW_PRIVS; PR_SET_SECCOMP, SECCOMP_MODE_FILTER.
-    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, program, 0, 0):
-        raise OSError(ctypes.get_errno(), "seccomp")
-
-
-@pytest.mark.parametrize(
-    "case", ["getppid", *(["getppid@int80"] if host_arch().name == "x86_64" else [])]
-)
-def test_where_no_process_can_be_had_the_case_has_failed_and_is_not_absent(case: str) -> None:
-    lines = little(case, preexec_fn=forbid_clone)
-    assert said(lines, "failed") == [f"{case} phase=fork call=0 result=-11"]
-    assert not said(lines, "absent")
-    assert lines[-1] == "end groups=0"
 
 
 def run_with_processes(most: int, *words: str) -> str:

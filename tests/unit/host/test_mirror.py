@@ -89,9 +89,3 @@ def test_a_keyring_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(mirror.KEYRING_VARIABLE, "/nonexistent.gpg")
     with pytest.raises(UserError, match="KENTRY_KEYRING.*/nonexistent.gpg"):
         mirror.find_mirror()
-
-
-def test_releases_have_the_architectures_that_debian_made_them_for() -> None:
-    assert [release.name for release in mirror.RELEASES] == ["bookworm", "trixie"]
-    with_riscv64 = [one.name for one in mirror.USERLAND_RELEASES if "riscv64" not in one.without]
-    assert with_riscv64 == ["trixie", "forky"]

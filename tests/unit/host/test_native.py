@@ -15,38 +15,24 @@ from kentry.errors import MissingToolError, UserError
 from kentry.host import native, sandbox
 from tests import builders
 
-PARTS: list[tuple[Callable[[], Path], str, str, str]] = [
-    (native.plugin_file, "kentry.so", "The QEMU plugin is not built.", "gcc"),
-    (native.tasks_plugin_file, "tasks.so", "The QEMU plugin for tasks is not built.", "gcc"),
-    (
-        lambda: native.probe_file(find_arch("riscv64")),
-        "probe-riscv64",
-        "The probe for riscv64 is not built.",
-        "gcc-riscv64-linux-gnu",
-    ),
-    (
-        lambda: native.runner_file(find_arch("arm64")),
-        "runner-arm64",
-        "The runner for arm64 is not built.",
-        "gcc-aarch64-linux-gnu",
-    ),
-]
+ARM64 = find_arch("arm64")
 
 
-@pytest.mark.parametrize(("find", "name", "sentence", "package"), PARTS)
+@pytest.mark.parametrize(
+    ("find", "name", "words"),
+    [
+        (native.plugin_file, "kentry.so", "plugin is not .*install gcc make"),
+        (native.tasks_plugin_file, "tasks.so", "plugin for tasks .*install gcc make"),
+        (lambda: native.probe_file(ARM64), "probe-arm64", "arm64 .*gcc-aarch64-linux-gnu make"),
+        (lambda: native.runner_file(ARM64), "runner-arm64", "runner for arm64 is not built"),
+    ],
+)
 def test_a_part_is_there_or_its_package_is_named(
-    find: Callable[[], Path],
-    name: str,
-    sentence: str,
-    package: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    find: Callable[[], Path], name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "_FOLDER", tmp_path)
-    with pytest.raises(MissingToolError) as caught:
+    with pytest.raises(MissingToolError, match=words):
         find()
-    assert caught.value.sentence == sentence
-    assert f"apt-get install {package} make" in caught.value.remedy
     (tmp_path / name).touch()
     assert find() == tmp_path / name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import time
 from pathlib import Path
 
@@ -278,27 +277,6 @@ def test_the_published_numbers_of_a_case_page(name: str, amounts: list[float]) -
     numbers = import_file(ROOT / "docs" / "cases" / f"{name}.csv").numbers
     assert [float(number.amount) for number in numbers][-len(amounts) :] == amounts
     assert len(numbers) == (36 if name.startswith("ia64") else len(amounts))
-
-
-SEEDS = Path(os.environ.get("KENTRY_SEEDS", "/nonexistent"))
-
-
-@pytest.mark.skipif(
-    "KENTRY_SEEDS" not in os.environ, reason="KENTRY_SEEDS does not name a folder of documents"
-)
-@pytest.mark.parametrize(
-    ("name", "numbers", "sides"),
-    [
-        ("ia64-syscall-series.txt", 36, "Baseline (linux-ia64-test-2.6.12)"),
-        ("riscv-vector-syscall-review.txt", 2, "Without this patchset"),
-        ("arm64-el0-svc-likely.patch.txt", 6, "Before"),
-        ("riscv-syscall-regression-article.md", 4, ""),
-    ],
-)
-def test_the_numbers_of_a_posted_document(name: str, numbers: int, sides: str) -> None:
-    found = import_file(SEEDS / name).numbers
-    assert (len(found), found[0].side) == (numbers, sides)
-    assert all(len(number.side) < 60 and ". " not in number.side for number in found)
 
 
 @pytest.mark.parametrize(

@@ -155,14 +155,6 @@ def test_git_format_patch(
         assert series.patches[1].source == f"{named[0]}, message 2"
 
 
-def test_the_commit_is_the_same_everywhere(export: Export, tree: Path, tmp_path: Path) -> None:
-    series = read_patches(export())
-    other = shutil.copytree(tree, tmp_path / "other")
-    apply(tree, series)
-    apply(other, series)
-    assert show(tree, "%H") == show(other, "%H")
-
-
 def test_a_thread_of_lore(export: Export, tree: Path, made: Path, tmp_path: Path) -> None:
     """mboxrd, cover letter, replies with and without a diff, another order."""
     cover, one, two, three = (
@@ -556,26 +548,3 @@ def test_a_file_that_is_not_there(export: Export, tree: Path) -> None:
     git(tree, "rm", "-q", ENTRY)
     commit(tree, "gone", {})
     assert f"{ENTRY}: does not exist" in steps(tree, read_patches(export()))[0].problem
-
-
-# Documents that are no patch, one that is, and one that was.
-
-SEEDS = Path(os.environ.get("KENTRY_SEEDS", "/nonexistent"))
-needs_seeds = pytest.mark.skipif(
-    "KENTRY_SEEDS" not in os.environ, reason="KENTRY_SEEDS does not name a folder of documents"
-)
-
-
-@needs_seeds
-def test_the_pages_of_archives_among_the_seeds() -> None:
-    series = read_patches([SEEDS / "arm64-el0-svc-likely.patch.txt"])
-    assert subjects(series) == ["arm64: entry: Improve the performance of system calls"]
-    raised = error(SEEDS / "arm64-sve-trap-timeout-series.txt")
-    assert "b4 am" in raised.remedy
-
-
-@needs_seeds
-def test_the_other_seeds_have_no_patch() -> None:
-    for seed in SEEDS.iterdir():
-        if not seed.name.startswith("arm64-"):
-            assert "no patch" in error(seed).sentence

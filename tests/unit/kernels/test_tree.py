@@ -446,20 +446,6 @@ def test_two_may_make_it_at_once(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["git"]
 
 
-def test_no_hook_or_setting_of_the_users_takes_part(
-    own: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = "[core]\n\tautocrlf = true\n[commit]\n\tgpgsign = true\n"
-    sources.write(tmp_path / "home", {".gitconfig": settings})
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    sources.program(tmp_path / "hooks", "pre-commit", "never")
-    (tmp_path / "work/a").write_bytes(b"a line\r\n")
-    own("add", "--all")
-    own("commit", "--message", "it")
-    assert own("cat-file", "blob", "HEAD:a").stdout == "a line\r\n"
-    assert own.line("cat-file", "-s", "HEAD:a") == "8"
-
-
 @pytest.mark.parametrize("check", [True, False])
 def test_a_full_disk(
     own: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool

@@ -8,38 +8,17 @@ from typing import Any
 
 import pytest
 
-from kentry.arch import ARCHES, Arch, find_arch, host_arch
+from kentry.arch import ARCHES, find_arch, host_arch
 from kentry.errors import MachineError, UserError
-from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.machines import kvm
 from kentry.machines.kvm import KvmMachine
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
+from tests.builders import image_kernel
 from tests.unit.boot.conftest import fake_qemu
+from tests.unit.kernels.conftest import cache  # noqa: F401
 
 ICOUNT = MachineOptions(accelerator="icount", arch="arm64")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
-
-
-def kernel(arch: Arch) -> Kernel:
-    return Kernel(
-        spec="image:Image",
-        arch=arch.name,
-        image=Path("/boot/Image"),
-        image_sha256="1" * 64,
-        symbols=SymbolTable.of([]),
-        symbols_from="",
-        release="6.12",
-        banner="",
-        compiler="",
-        config=None,
-        config_sha256=None,
-        build_id=None,
-    )
 
 
 def place_of(tmp_path: Path, options: MachineOptions, script: str = "") -> KvmMachine:
@@ -49,7 +28,7 @@ def place_of(tmp_path: Path, options: MachineOptions, script: str = "") -> KvmMa
     place = KvmMachine("kvm", arch, replace(options, emulator=emulator))
     place.probe = tmp_path / "probe"
     place.probe.write_bytes(b"the probe")
-    place.kernel = kernel(arch)
+    place.kernel = image_kernel(arch.name)
     return place
 
 
@@ -187,7 +166,7 @@ def test_a_guest_has_no_other_program_and_needs_a_kernel(
     place.kernel = None
     with pytest.raises(MachineError, match="kvm has no kernel"):
         place.command(())
-    monkeypatch.setattr(kvm, "resolve", lambda spec, arch, update: kernel(arch))
+    monkeypatch.setattr(kvm, "resolve", lambda spec, arch, update: image_kernel(arch.name))
     place.boot("debian:6.12", lambda fraction, now: None)
     assert place.command(())
     place.close()

@@ -289,19 +289,6 @@ def test_groups_in_which_a_clock_jumped_are_in_no_comparison() -> None:
 # --- how much is measured ----------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("names", "look", "groups"), [(("fast", "a"), 2, 60), (("a", "b"), 5, 300)]
-)
-def test_it_measures_as_many_groups_as_the_look_that_decides_has(
-    names: tuple[str, str], look: int, groups: int
-) -> None:
-    place = FakePlace(NS, spread=0.001 if look == 2 else 0.05)
-    ending = compared(place, Pair(*names), schedule=Schedule(300))
-    assert ending.options == {"groups": groups, "looks": 5, "look": look}
-    assert (place.groups, ending.planned) == (groups, 300)
-
-
 def test_an_early_look_has_a_higher_confidence_and_at_least_the_groups_of_an_interval() -> None:
     (row,) = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(300)).rows
     assert row and row.confidence > 0.999
@@ -327,16 +314,6 @@ def test_each_pair_has_slots_of_its_own() -> None:
         for samples, slots in ((old, ((0, 3), (1, 2))), (new, ((1, 2), (0, 3)))):
             for one in samples["ns"].samples:
                 assert one.slot - 4 * number in slots[one.group // 100_000 % 2]
-
-
-@pytest.mark.slow
-def test_it_goes_on_until_every_row_is_decided() -> None:
-    ns = {**NS, "tiny": 80.24}
-    schedule = Schedule(300)
-    pair, other = Pair("fast", "a"), Pair("a", "tiny")
-    alone = compared(FakePlace(ns), pair, schedule=schedule)
-    both = compared(FakePlace(ns, spread=0.003), pair, other, schedule=schedule)
-    assert both.look.number > alone.look.number
 
 
 # --- slots that are not there ----------------------------------------------------------
