@@ -90,13 +90,15 @@ def emit(
         sys.stdout.write(dump(json()))
         return
     paged = not any(getattr(options, name, None) for name in ("output", "bisect"))
-    if changelog and getattr(options, "changelog", False):
-        write(to_text(changelog()), options.color, paged=paged)
-        return
+    headings: Collection[str] = ()
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    with terminal(columns) as laid_out:
-        lines = to_text(layout(), verbose=getattr(options, "verbose", False))
-    write(lines, options.color, laid_out.headings, paged=paged, columns=columns)
+    if changelog and getattr(options, "changelog", False):
+        columns, lines = None, to_text(changelog())
+    else:
+        with terminal(columns) as laid_out:
+            lines = to_text(layout(), verbose=getattr(options, "verbose", False))
+        headings = laid_out.headings
+    write(lines, options.color, headings, paged=paged, columns=columns)
 
 
 def write(

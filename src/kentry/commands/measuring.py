@@ -348,8 +348,8 @@ def obtain_both(
                     "Name two recordings with times, as kentry stat --compare of two kernels"
                     " writes them.",
                 )
-    measured = measure_all([options.unit(spec, fresh=fresh) for spec in specs])
-    sides |= dict(zip(specs, measured, strict=True))
+    units = [options.unit(spec, fresh=fresh) for spec in specs]
+    sides |= dict(zip(specs, measure_all(units), strict=True))
     return sides[inputs[0]], sides[inputs[1]], names
 
 

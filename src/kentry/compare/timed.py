@@ -39,6 +39,11 @@ def compare_timed(
     counts, by case.
     """
     threshold = THRESHOLD if threshold is None else threshold
+    # The rows of one metric are one table: what is not sure enough for its length is undecided.
+    tables: dict[tuple[str, str], list[tuple[CaseResult, CaseResult]]] = {}
+    for a, b in pairs:
+        for metric in shared_metrics(a, b):
+            tables.setdefault((metric, a.noisy[metric].unit), []).append((a, b))
     session = old.timed_target.get("session")
     interleaved = bool(session) and session == new.timed_target.get("session")
     # The look at which the measurement ended, if it had planned some.
@@ -46,11 +51,6 @@ def compare_timed(
     look = None
     if interleaved and looks >= 2 and 1 <= ended <= looks and new.options.get("look") == ended:
         look = plan_looks(1 - CONFIDENCE, LOOKS if looks == len(LOOKS) else looks)[int(ended) - 1]
-    # The rows of one metric are one table: what is not sure enough for its length is undecided.
-    tables: dict[tuple[str, str], list[tuple[CaseResult, CaseResult]]] = {}
-    for a, b in pairs:
-        for metric in shared_metrics(a, b):
-            tables.setdefault((metric, a.noisy[metric].unit), []).append((a, b))
     rows = {}
     for (metric, unit), cases in tables.items():
         both = [(a.noisy[metric], b.noisy[metric]) for a, b in cases]

@@ -372,7 +372,7 @@ def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
     return plot.drawing()
 
 
-def distribution(one: Distribution, label: str, beside: Distribution | None = None) -> Markup:
+def spread(one: Distribution, label: str, beside: Distribution | None = None) -> Markup:
     """A histogram of the processes' values, the interval of the value, the floor around it.
 
     The axis has room for `beside`, so that two charts can have one axis.

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kentry.arch import find_arch
+from kentry.arch import Arch, find_arch
 from kentry.path.pairs import unpack_pairs
 from kentry.results import caveats
 from kentry.results.annotation import PathPair
@@ -93,7 +93,8 @@ def _folds(
 ) -> tuple[list[Block], list[str]]:
     """Returns where each row changed, and the names of these blocks."""
     packed, times = comparison.modal_paths, comparison.distributions or {}
-    paths = unpack_pairs(packed, find_arch(comparison.new.kernel["arch"])) if packed else {}
+    arch = find_arch(comparison.new.kernel["arch"])
+    paths = unpack_pairs(packed, arch) if packed else {}
     folds: list[Block] = []
     opened: list[str] = []
     for case in (*comparison.cases, *comparison.metrics):
@@ -101,7 +102,7 @@ def _folds(
         if not case.delta and (is_metric or pair is None):
             continue
         opened.append(places[id(case)])
-        fold = _fold(case, comparison, shown, pair)
+        fold = _fold(case, comparison, shown, pair, arch)
         fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN)
         if case.delta and (not is_metric or (of_metrics and case.functions)):
             folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
@@ -125,13 +126,16 @@ def _page_summary(rows: Sequence[Row]) -> str:
 
 
 def _fold(
-    row: CaseComparison, comparison: Comparison, shown: int | None, pair: PathPair | None
+    row: CaseComparison,
+    comparison: Comparison,
+    shown: int | None,
+    pair: PathPair | None,
+    arch: Arch,
 ) -> Fold:
     """Returns where the count of one case changed; for a page both paths, too, on one scale."""
     metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
     of_page: list[Block] = []
     if pair and not metric and not (row.identical_path and row.verdict == SAME):
-        arch = find_arch(comparison.new.kernel["arch"])
         scale = max(len(pair.old), len(pair.new))
         sides = (("old", pair.old, comparison.old), ("new", pair.new, comparison.new))
         for word, code, side in sides:

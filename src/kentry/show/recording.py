@@ -285,7 +285,7 @@ def time_blocks(
         if len(one.values) > 1:
             other = beside.get(metric) if beside else None
             label = f"{kernel}, {case}, {metric}: {value} {one.unit} {interval}"
-            drawing = charts.distribution(one, label, other)
+            drawing = charts.spread(one, label, other)
             level = f" ({100 * one.confidence:.4g} %)" if one.confidence else ""
             floor = percent(None if one.floor is None else 100 * one.floor)
             caption = (
