@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry check: exit codes, what it refuses before it measures, what it writes, git bisect run."""
+"""kentry check: exit codes, what it refuses before it measures, what it writes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from kentry.errors import (
     UserError,
 )
 from kentry.results.recording import Recording, read_recording, write_recording
-from tests.builders import recording, schema, timed
-from tests.unit.kernels.sources import commit, git
+from tests.builders import recording, schema
 
 KERNEL = "debian:6.12"
 Write = Callable[[str], str]
@@ -297,12 +296,6 @@ def test_update_writes_the_baseline_anew(tmp_path: Path, budgets: Write, capsys:
     assert run(name) == 0
 
 
-def test_update_says_what_it_could_not_renew(tmp_path: Path, budgets: Write) -> None:
-    name = budgets("[arm64]\ngetppid = 1\nstat = 5\n")
-    assert run(name, "--update") == 3
-    assert (tmp_path / name).read_text() == "[arm64]\ngetppid = 312\nstat = 5\n"
-
-
 def test_update_loses_nothing_that_the_baseline_has(tmp_path: Path, budgets: Write) -> None:
     write_recording(counted(getppid=312, stat=9), tmp_path / "base.json")
     text = 'baseline.arm64 = "base.json"\n[arm64]\nstat = "+0"\ngetppid = 1\n'
@@ -334,35 +327,3 @@ def test_a_failed_write_leaves_the_budgets_whole(
     assert run(name, "--update") == 2
     assert (tmp_path / name).read_text() == text
     assert sorted(file.name for file in tmp_path.iterdir()) == ["budgets.toml", "new.json"]
-
-
-def test_times_are_checked_too(tmp_path: Path, budgets: Write) -> None:
-    write_recording(timed({"getppid": 82.4}, (1, 2)), tmp_path / "new.json")
-    write_recording(timed({"getppid": 80.0}, (0, 3)), tmp_path / "base.json")
-    text = 'baseline.arm64 = "base.json"\n[arm64]\ngetppid = { ns = "+1 %" }\n'
-    assert run(budgets(text)) == 1
-    assert run(budgets(text.replace("+1 %", "+5 %"))) == 0
-
-
-# --- git bisect run -----------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_git_bisect_run_stops_at_a_mistake(tmp_path: Path, budgets: Write) -> None:
-    """tests/docs/test_gate.py has bisections that end on a commit."""
-    tree = tmp_path / "tree"
-    tree.mkdir()
-    git(tree, "init", "--quiet", "--initial-branch=master", "--template=")
-    commits = []
-    for number, count in enumerate((312, 312, None, 313, 313)):
-        write_recording(counted(getppid=count or 0), tree / "found.json")
-        if not count:
-            (tree / "found.json").write_text("{")
-        commits.append(commit(tree, f"commit {number}", {"number": str(number)}))
-    budget = str(tmp_path / budgets("[arm64]\ngetppid = 312\n"))
-    words = [sys.executable, "-m", "kentry", "check", "found.json", "--budget", budget, "--bisect"]
-    git(tree, "bisect", "start", commits[-1], commits[0])
-    with pytest.raises(subprocess.CalledProcessError) as caught:
-        git(tree, "bisect", "run", *words)
-    assert "128" in caught.value.stderr + caught.value.stdout
-    assert "is the first bad commit" not in caught.value.stdout

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry import, from its arguments on."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -48,13 +47,6 @@ def test_file_names_are_made_from_sides(tmp_path: Path) -> None:
     assert main(["import", str(table), "-o", str(folder), "--arch", "arm64"]) == 0
     names = ["a-b-2.json", "a-b.json", "etc-passwd.json", "with-v-1.json"]
     assert sorted(one.name for one in folder.iterdir()) == names
-
-
-def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", str(file), "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == "kentry/import/1"
-    assert len(document["files"][0]["numbers"]) == 8
 
 
 def test_control_characters_never_reach_the_output(

@@ -39,22 +39,6 @@ def test_the_json_has_its_schema_and_adds_up(capsys: pytest.CaptureFixture[str])
     }
 
 
-def test_every_line_has_a_sign_and_the_heads_add_up(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(["annotate", OLD, NEW], capsys).splitlines()
-    assert max(map(len, lines)) <= 75
-    body = lines[lines.index("") + 1 :]
-    rows = [line for line in body if line[:1] in "+-<>" and line]
-    assert (
-        len([line for line in rows if line[0] == "+"])
-        - len([line for line in rows if line[0] == "-"])
-        == 58
-    )
-    heads = [line for line in body if line.startswith("@@ ")]
-    assert all(line.count("@@") == 2 for line in heads)
-    deltas = [int(line.partition("(")[2].partition(")")[0]) for line in heads if "(" in line]
-    assert sum(deltas) == 58
-
-
 def test_more_context_shows_more_and_changes_no_row(capsys: pytest.CaptureFixture[str]) -> None:
     texts = [
         printed(["annotate", OLD, NEW, "--context", str(n)], capsys).splitlines()

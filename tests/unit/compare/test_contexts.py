@@ -186,6 +186,7 @@ def test_a_call_that_many_contexts_make_is_compared_there() -> None:
 ROUNDS = st.lists(st.integers(0, 5), min_size=6, max_size=16).filter(lambda n: len(set(n)) > 1)
 
 
+@pytest.mark.slow
 @given(ROUNDS, ROUNDS)
 def test_one_kernel_in_other_contexts_is_the_same(old: list[int], new: list[int]) -> None:
     case = compared(in_contexts(stat(old)), in_contexts(stat(new), seed=2))
@@ -199,6 +200,7 @@ def test_one_kernel_in_other_contexts_is_the_same(old: list[int], new: list[int]
 SETTLES = ROUNDS.map(lambda n: [*n, 0, 0, 0, 0])
 
 
+@pytest.mark.slow
 @given(SETTLES, SETTLES, st.integers(-5, 5))
 def test_a_change_elsewhere_is_found_exactly(old: list[int], new: list[int], by: int) -> None:
     case = compared(in_contexts(stat(old)), in_contexts(stat(new, entry=300 + by), seed=2))

@@ -246,44 +246,6 @@ def test_a_measurement_that_ended_early_has_the_interval_of_its_look() -> None:
     assert early.confidence and last.confidence and early.confidence > last.confidence > 0.989
 
 
-# --- digits --------------------------------------------------------------
-
-
-def row_of(old: float, percent: float, half: float | None) -> TimedComparison:
-    interval = None if half is None else (percent - half, percent + half)
-    return TimedComparison(
-        name="x",
-        metric="ns",
-        unit="ns",
-        old=old,
-        new=old * (1 + percent / 100),
-        percent=percent,
-        verdict="better",
-        interval=interval,
-        confidence=0.99,
-    )
-
-
-@pytest.mark.parametrize(
-    ("old", "half", "percent_places", "value_places"),
-    [
-        (78.4, 0.35, 1, 1),
-        (78.4, 0.04, 2, 2),
-        (78.4, 3.0, 0, 0),
-        (78.4, 20.0, 0, -1),
-        (123456.0, 0.35, 1, -2),
-        (78.4, 0.0, 1, 1),
-        (78.4, None, 1, None),
-    ],
-)
-def test_no_digit_is_beyond_the_interval(
-    old: float, half: float | None, percent_places: int, value_places: int | None
-) -> None:
-    row = row_of(old, -1.7, half)
-    assert row.percent_digits == percent_places
-    assert row.value_digits == (value_places, value_places)
-
-
 def test_a_metric_without_samples_counts_as_imported() -> None:
     metric = NoisyMetric(value=5.0, unit="ns", absent=("samples",), samples=())
     row = only(compare(timed({"x": metric}), timed({"x": 5.0})))

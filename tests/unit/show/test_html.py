@@ -252,6 +252,7 @@ def test_a_recording_without_paths_and_one_of_imported_numbers_have_pages(tmp_pa
     assert "the functions are not known" in compared.text
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_are_a_page(tmp_path: Path, of_kind: dict[str, list[Path]]) -> None:
     file = tmp_path / "long.json"
     document = json.loads(of_kind["log"][0].read_text())

@@ -21,7 +21,7 @@ from kentry.show.recording import (
 )
 from kentry.show.text import to_text, written
 from tests.builders import recording
-from tests.unit.show.samples import DISCARD, SAVE, measured
+from tests.unit.show.samples import DISCARD, measured
 from tests.unit.vector.builders import MARKERS, with_events
 
 ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
@@ -41,18 +41,6 @@ def text_of(blocks: Iterable[Block]) -> str:
 
 
 # --- the matrix ----------------------------------------------------------
-
-
-def test_a_row_a_state_and_how_much_more_that_is() -> None:
-    found = measured(
-        {"getppid+vec=none": 223, "getppid+vec=once": 237, "getppid+vec=each": 446},
-        {"getppid+vec=once": [DISCARD], "getppid+vec=each": [DISCARD, SAVE]},
-    )
-    assert rows(found) == [
-        ["getppid", "128", "vec=none", "223", "1.00", "-"],
-        ["", "", "vec=once", "237", "1.06", "discard 1 (syscall)"],
-        ["", "", "vec=each", "446", "2.00", "discard 1 (syscall), save 1 (user copy)"],
-    ]
 
 
 @pytest.mark.parametrize(
@@ -118,12 +106,6 @@ def test_what_is_not_decided_says_so_and_is_not_divided() -> None:
     [row] = rows(measured({"x+vec=1/10": vague}))
     assert row[3] == "30"
     assert "[undecided: 20 to 30 in 100 windows]" in row[5]
-
-
-def test_a_spread_that_leaves_it_decided_is_counted() -> None:
-    table = rows(measured({"x+vec=none": 100, "x+vec=once": {200: 985, 260: 15}}))
-    assert table[1][3:] == ["200", "2.00", "- [985 of 1000 windows]"]
-    assert "[" not in table[0][5]
 
 
 def test_events_without_a_path_are_not_called_none() -> None:

@@ -12,7 +12,7 @@ from kentry.results.studies import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.changelog import comparison_changelog, series_changelog
 from kentry.show.series import series_layout, summary_blocks
 from kentry.show.text import to_text, written
-from kentry.study.series import PatchKernels, tabulate
+from kentry.study.series import tabulate
 from tests.builders import built, outcome
 from tests.unit.show.samples import (
     DISCARD,
@@ -22,7 +22,6 @@ from tests.unit.show.samples import (
     check_form,
     check_percent,
     check_table,
-    kernels,
     many,
     table,
     unwrapped,
@@ -64,34 +63,6 @@ def test_every_number_of_a_message_follows_from_the_counts(series: Series) -> No
         cells = [row.cases[column.name] for row in series.rows if column.name in row.cases]
         counts[column.name] = (cells[0].instructions, cells[-1].instructions)
     check_functions(unwrapped(text), counts)
-
-
-@pytest.mark.slow
-@given(kernels())
-def test_every_number_of_a_comparison_follows_from_the_counts(found: list[PatchKernels]) -> None:
-    arch, first = next(iter(found[0].recordings.items()))
-    measured = [one.recordings[arch] for one in found if arch in one.recordings]
-    comparison = compare(first, measured[-1])
-    text = to_text(comparison_changelog(comparison))
-    check_form(text)
-    counts = {case.name: (case.old, case.new) for case in comparison.cases}
-    check_functions(unwrapped(text), counts)
-    named = []
-    for name, old, new, delta, share in re.findall(
-        r"^  (\S+): +(\d+) -> +(\d+) \(([+-]?\d+)(?:, (\S+) % of old)?\) (?:better|worse)$",
-        text,
-        re.MULTILINE,
-    ):
-        named.append(name)
-        assert counts[name] == (int(old), int(new))
-        assert int(delta) == int(new) - int(old) != 0
-        check_percent(share, int(delta), int(old))
-    for listed in re.findall(r"^(?:The same).*?: (.*)$", unwrapped(text), re.MULTILINE):
-        for item in listed.split(", "):
-            name, count = item.rsplit(" ", 1)
-            named.append(name)
-            assert counts[name] == (int(count), int(count))
-    assert sorted(named) == sorted(counts)
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -95,18 +95,6 @@ def test_a_value_has_no_digit_beyond_its_interval(
     assert row and row[0].split()[1:3] == cells
 
 
-@pytest.mark.parametrize(
-    ("estimate", "change"),
-    [
-        (WORSE, "+1.02 % [+0.96, +1.08]"),
-        (replace(WORSE, interval=(-0.02, 0.04)), "+1 % [-2, +4]"),
-        (UNDECIDED, "+1.0 %, no interval"),
-    ],
-)
-def test_a_change_and_its_interval_have_the_same_digits(estimate: Effect, change: str) -> None:
-    assert f"ns, {change} of the first, 99 %" in pair_lines(estimate)[1]
-
-
 @given(st.floats(1, 1e6), st.floats(-0.5, 2.0), st.floats(1e-6, 0.2))
 def test_two_values_are_in_the_ratio_of_the_change(old: float, effect: float, half: float) -> None:
     """Each within what its digits can tell."""

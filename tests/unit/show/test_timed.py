@@ -95,9 +95,6 @@ def test_a_verdict_says_what_belongs_to_it() -> None:
     assert timed_verdict(layout) == "better, layout"
 
 
-# --- diff ----------------------------------------------------------------
-
-
 # --- changelog -----------------------------------------------------------
 
 
