@@ -92,9 +92,6 @@ def test_a_number_a_call_has_its_word_as_the_case() -> None:
     assert values("1.5 us/syscall\n") == [(1, "", "syscall", "ns", "1.5")]
 
 
-# --- plain tables -------------------------------------------------------------------------
-
-
 def test_a_markdown_table_with_a_case_a_column() -> None:
     assert values(samples.MARKDOWN) == [
         (5, "Baseline", "getpid@fast", "cycles", "50"),
@@ -180,9 +177,6 @@ def test_a_percentage_keeps_what_it_is_of() -> None:
 def test_what_is_no_number_is_an_error_with_its_line(text: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         imported(text)
-
-
-# --- any file -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -293,9 +287,6 @@ def test_a_long_text_takes_no_time(text: str) -> None:
     began = time.monotonic()
     assert imported(text).numbers
     assert time.monotonic() - began < 5
-
-
-# --- recordings ---------------------------------------------------------------------------
 
 
 def test_a_side_is_a_recording() -> None:

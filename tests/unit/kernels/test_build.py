@@ -397,9 +397,6 @@ def test_a_fork_bomb_in_a_build_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert "50 processes" in failed(tree_with(tmp_path, "Makefile", bomb)).sentence
 
 
-# More than one kentry.
-
-
 def kentry(linux: Path, *sets: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", KENTRY, f"tree:{linux}", *sets]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)

@@ -27,9 +27,6 @@ def arch(request: pytest.FixtureRequest) -> Arch:
     return chosen
 
 
-# --- which files were read ---
-
-
 def source_files(tmp_path: Path, tree: Mapping[str, str], commands: Mapping[str, str]) -> set[str]:
     write(tmp_path / "linux", tree)
     write(tmp_path / "objects", commands)
@@ -98,8 +95,6 @@ def test_a_file_read_through_a_link_is_the_file_itself(tmp_path: Path) -> None:
     found = source_files(tmp_path, {}, {".x.cmd": text})
     assert found == {*words[:4], other, "scripts/syscall.tbl"}
 
-
-# --- object files ---
 
 PLAIN = """
 #include <stddef.h>
@@ -275,8 +270,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         assert made_of.read(tmp_path) is None
 
 
-# --- what changes nothing ---
-
 READ = frozenset(
     {
         *(KCONFIG_H, "Kconfig", "arch/Kconfig", "arch/riscv/Kconfig", "drivers/net/Kconfig"),
@@ -351,8 +344,6 @@ def test_nothing_is_said_of_dependency_files_that_were_not_understood(missing: s
     files = READ - {missing, "arch/arm/include/asm/shared.h"} if missing else frozenset[str]()
     assert not compiles_none_of(MadeOf(files, OBJECTS, {}), [("M", "MAINTAINERS")])
 
-
-# --- the same code ---
 
 ONE = MadeOf(
     frozenset(),

@@ -129,9 +129,6 @@ def diff_of(file: Path) -> str:
 ALL = ["entry: do less", "entry: do nothing", "entry: undo"]
 
 
-# What patches come in.
-
-
 @pytest.mark.parametrize("kind", ["files", "mbox", "folder", "folder, not numbered", "CRLF"])
 def test_git_format_patch(
     kind: str, export: Export, tree: Path, made: Path, tmp_path: Path
@@ -329,9 +326,6 @@ def test_a_new_link_inside_the_tree_and_binary_files_are_fine(tree: Path, tmp_pa
     exported(made)
     apply(tree, read_patches([tmp_path / "out"]))
     assert show(tree) == show(made)
-
-
-# What is wrong with them.
 
 
 def numbers(text: str) -> str:
@@ -534,9 +528,6 @@ def test_a_removed_line_that_looks_like_a_name(tree: Path, tmp_path: Path) -> No
     diff = "--- a/x.sql\n+++ b/x.sql\n@@ -1 +1 @@\n--- ../../x\n+++ ../../y\n"
     apply(tree, read_patches([put(tmp_path / "x.patch", diff)]))
     assert (tree / "x.sql").read_text() == "++ ../../y\n"
-
-
-# Why git am refused one.
 
 
 def test_the_hunk_that_does_not_match(export: Export, tree: Path) -> None:

@@ -201,9 +201,6 @@ def test_what_a_hook_sets_names_no_other_repository(
     assert found.tree == read.tree
 
 
-# Trees out of a tarball.
-
-
 def test_an_unpacked_tree_is_what_its_files_are(linux: Path, tmp_path: Path) -> None:
     folder = sources.unpacked(tmp_path / "linux-6.12")
     with only_read(folder):

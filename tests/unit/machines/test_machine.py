@@ -306,8 +306,6 @@ def test_kexec_behind_ssh(server: Server) -> None:
     assert said[0] == f"-l {image} {initrd} --reuse-cmdline"
 
 
-# --- this machine -------------------------------------------------------------------
-
 WORDS = ("n=3", "paths=0", "cases=getppid")
 
 

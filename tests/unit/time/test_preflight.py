@@ -87,9 +87,6 @@ def test_interrupts_a_second_are_of_the_cpu() -> None:
     assert rates == {"130": pytest.approx(800), "RES": pytest.approx(40)}
 
 
-# --- the cpu --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "cpu"),
     [
@@ -134,9 +131,6 @@ def test_the_choice_keeps_to_what_is_allowed_and_online(
     machine = machines.server()
     machine.files["/proc/self/status"] = machines.status(Cpus_allowed_list=allowed)
     assert choose_cpu(Facts(files=machine.files | files)) == cpu
-
-
-# --- files as numbers -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -215,8 +209,6 @@ def test_no_text_is_an_error(text: str) -> None:
     describe(facts)
     choose_cpu(facts)
 
-
-# --- the checks ---------------------------------------------------------------------
 
 PAGE = ROOT / "docs" / "howto" / "quiet-machine.md"
 # The warnings and the notes of each machine, in order.
@@ -360,9 +352,6 @@ def test_busy_other_cpus_are_load() -> None:
     machine = machines.laptop()
     machine.later["/proc/stat"] = machines.stat(*[(1045, 9005, 0)] * 7, (1000, 9050, 0))
     assert "90% busy" in findings(machine.facts(7))["load"].text
-
-
-# --- what a recording keeps --------------------------------------------------------
 
 
 KEPT: dict[str, dict[str, object]] = {

@@ -137,9 +137,6 @@ def test_no_text_at_all_is_an_error(lines: list[str]) -> None:
         output.take(f"kentry-probe {line}")
 
 
-# --- clocks that jump -------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("reading", "why"),
     [
@@ -192,9 +189,6 @@ def test_a_place_without_that_cpu_is_an_error() -> None:
         Sampler(FakePlace(), ["getppid"], Settings(cpu=7), output).check(0)
 
 
-# --- counters that the cpu has too few of ----------------------------------------------
-
-
 def test_a_counter_that_was_not_always_counting_is_left_out_and_named() -> None:
     output = heard(
         "process 0 0 getppid calls=100",
@@ -218,9 +212,6 @@ def test_what_the_reading_of_a_counter_counts_is_taken_off_and_never_more() -> N
     assert samples.counted == {"user-cycles": [(0, 2)], "kernel-cycles": [(4, 2)]}
 
 
-# --- quantiles -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("bins", "share", "value"),
     [
@@ -238,8 +229,6 @@ def test_a_quantile_is_the_first_bin_with_so_many_below_or_in_it(
 ) -> None:
     assert quantile(bins, share) == value
 
-
-# --- runs of the probe --------------------------------------------------------------
 
 NS = {"getppid": 80.0, "read": 120.0}
 LITTLE = Settings(turns=1, blocks=2, block_ns=1000, cpu=5, seed=40)
@@ -319,9 +308,6 @@ def test_fewer_groups_than_were_asked_for_are_an_error() -> None:
         one.check(5)
 
 
-# --- tails -------------------------------------------------------------------------
-
-
 def timed(place: FakePlace, *names: str, groups: int = 2) -> list[Tail]:
     output = Output()
     Sampler(place, names, Settings(cpu=3), output).run_tails(groups)
@@ -357,9 +343,6 @@ def test_an_absent_case_is_left_out_and_an_error_if_all_are() -> None:
     assert [one.name for one in timed(place, *names)] == ["getppid"]
     with pytest.raises(MachineError, match="first-use.vec=each"):
         timed(place, names[0])
-
-
-# --- sweeps ------------------------------------------------------------------------
 
 
 def test_a_sweep_begins_without_a_walk_and_goes_from_32_kib_to_256_mib_by_twos() -> None:
