@@ -34,7 +34,7 @@ BUDGET = {
     "models": 969,
     "path": 1176,
     "results": 2836,
-    "show": 5382,
+    "show": 5383,
     "stats": 693,
     "study": 2621,
     "time": 1741,

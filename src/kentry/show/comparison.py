@@ -93,8 +93,9 @@ def _folds(
 ) -> tuple[list[Block], list[str]]:
     """Returns where each row changed, and the names of these blocks."""
     packed, times = comparison.modal_paths, comparison.distributions or {}
-    arch = find_arch(comparison.new.kernel["arch"])
-    paths = unpack_pairs(packed, arch) if packed else {}
+    # What was imported may be of an architecture that kentry does not know.
+    arch = find_arch(comparison.new.kernel["arch"]) if packed else None
+    paths = unpack_pairs(packed, arch) if packed and arch else {}
     folds: list[Block] = []
     opened: list[str] = []
     for case in (*comparison.cases, *comparison.metrics):
@@ -130,12 +131,12 @@ def _fold(
     comparison: Comparison,
     shown: int | None,
     pair: PathPair | None,
-    arch: Arch,
+    arch: Arch | None,
 ) -> Fold:
     """Returns where the count of one case changed; for a page both paths, too, on one scale."""
     metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
     of_page: list[Block] = []
-    if pair and not metric and not (row.identical_path and row.verdict == SAME):
+    if pair and arch and not metric and not (row.identical_path and row.verdict == SAME):
         scale = max(len(pair.old), len(pair.new))
         sides = (("old", pair.old, comparison.old), ("new", pair.new, comparison.new))
         for word, code, side in sides:
