@@ -46,6 +46,9 @@ Golden = Callable[[str, str], None]
 
 HERE = Path(__file__).parent
 OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
+CHECK = ["check", NEW, "--budget", "check.toml"]
+# A check's budgets are not all kept; of one case they are undecided.
+CODES = {"check.txt": 1, "check.ktap": 1, "check.xml": 1, "check-github.txt": 1, "check.json": 3}
 
 COMMANDS = {
     "diff.txt": ["diff", OLD, NEW],
@@ -71,6 +74,11 @@ COMMANDS = {
     "path-diff.json": ["annotate", OLD, NEW, "--json", "--case", "invalid"],
     "import.json": ["import", "../../docs/cases/ia64-syscall-series.csv", "--json"],
     "cost-table.json": ["vector", "costs", "sve128", "--json"],
+    "check.txt": CHECK,
+    "check.ktap": [*CHECK, "--format", "ktap"],
+    "check.xml": [*CHECK, "--format", "junit"],
+    "check-github.txt": [*CHECK, "--format", "github"],
+    "check.json": [*CHECK, "--json", "--case", "invalid"],
 }
 
 
@@ -202,7 +210,7 @@ def test_what_a_command_prints(
     name: str, golden: Golden, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(HERE)
-    assert main(COMMANDS[name]) == 0
+    assert main(COMMANDS[name]) == CODES.get(name, 0)
     got = capsys.readouterr().out
     assert got.isascii()
     golden(name, got)
@@ -243,25 +251,6 @@ def test_a_recording_of_a_saved_run(tmp_path: Path, golden: Golden) -> None:
 @pytest.mark.parametrize("name", REPORTS)
 def test_report(name: str, golden: Golden) -> None:
     golden(name, to_text(REPORTS[name]()))
-
-
-CHECKS = {
-    "check.txt": [],
-    "check.ktap": ["--format", "ktap"],
-    "check.xml": ["--format", "junit"],
-    "check-github.txt": ["--format", "github"],
-    "check.json": ["--json", "--case", "invalid"],
-}
-
-
-@pytest.mark.parametrize("name", CHECKS)
-def test_what_a_check_prints(
-    name: str, golden: Golden, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(HERE)
-    code = 3 if "--case" in CHECKS[name] else 1
-    assert main(["check", NEW, "--budget", "check.toml", *CHECKS[name]]) == code
-    golden(name, capsys.readouterr().out)
 
 
 def test_what_an_update_prints(

@@ -444,13 +444,6 @@ def test_a_subject_of_odd_characters_is_one_commit(tree: Tree) -> None:
     assert names(tree.found(commits[0])) == [culprit]
 
 
-def test_several_are_measured_at_once(tree: Tree) -> None:
-    commits = tree.line(*[10] * 9, *[13] * 8)
-    found = tree.found(commits[0], "--jobs", "4")
-    assert names(found) == [commits[9]]
-    assert {step["value"] for step in found["steps"]} == {110, 113}
-
-
 def test_the_smallest_change_may_be_larger_than_any(tree: Tree) -> None:
     commits = tree.line(10, 12, 14, 16)
     found = tree.found(commits[0], "--all", "--least", "2.5")

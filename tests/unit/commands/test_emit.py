@@ -19,9 +19,8 @@ from msgspec import structs
 
 from kentry.commands import emit
 from kentry.results.studies import Point
-from kentry.show.blocks import Table, text_column
 from kentry.show.studies import log_layout
-from kentry.show.table import WIDTH, table_lines, terminal
+from kentry.show.table import terminal
 from kentry.show.text import to_text
 from tests.golden.test_golden import REPORTS, a_log
 
@@ -204,12 +203,6 @@ def test_text_from_outside_does_not_move_the_cursor(capsys: pytest.CaptureFixtur
         assert all(line.isprintable() for line in bare(capsys.readouterr().out).split("\n"))
 
 
-def test_wide_symbols_take_the_columns_that_they_are_counted_for() -> None:
-    table = Table([text_column("subject"), text_column("x")])
-    table.row("\u5185\u6838\uff01", "y")
-    assert table_lines(table) == ["subject  x", "??!      y"]
-
-
 def test_a_sparkline_is_no_wider_than_the_terminal() -> None:
     places = {place: place % 8 for place in range(300)}
     points = tuple(Point(place=one, name=str(one), value=value) for one, value in places.items())
@@ -219,14 +212,6 @@ def test_a_sparkline_is_no_wider_than_the_terminal() -> None:
             lines = to_text(log_layout(log)).splitlines()
         line = lines[lines.index("") + 1]
         assert columns / 2 < len(line) <= columns
-
-
-def test_a_table_is_laid_out_for_a_terminal_only_inside_the_block() -> None:
-    table = Table([text_column("a", most=10), text_column("b")])
-    table.row("x" * 60, "y" * 60)
-    with terminal(200):
-        assert max(map(len, table_lines(table))) == 122
-    assert max(map(len, table_lines(table))) <= WIDTH
 
 
 def test_the_progress_has_no_colour_either() -> None:

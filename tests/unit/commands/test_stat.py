@@ -238,45 +238,6 @@ def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: P
     assert "What was measured" not in capsys.readouterr().err
 
 
-# --- mistakes ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("words", "telling"),
-    [
-        (["--case", "getpppid"], "getpppid"),
-        (["--case", "read+cache=big"], "big"),
-        (["--case", "read+extra=1/0"], "1/0"),
-        (["--case", "read+cache=4K+extra=1/9"], "+extra="),
-        (["--working-set", "big"], "big"),
-        (["--working-set", ","], "--working-set"),
-        (["--working-set", "1M", "--case", "read,write"], "read, write"),
-        (["--working-set", "1M", "--case", "read+extra=1/9"], "read+extra=1/9"),
-        (["--tails", "--case", "nothing"], "nothing"),
-        (["--tails", "--case", "read+cache=cold"], "read+cache=cold"),
-        (["--compare", "read", "nothing"], "nothing"),
-        (["--compare", "read*", "read"], "read*"),
-        (["--compare", "read", "read+cache=warm"], "+cache=warm"),
-        (["--compare", "read", "read", "--for", "9"], "--for 9"),
-        (["--compare", "debian:6.1", "debian:6.12"], "debian:6.1"),
-        (["--compare", *["read", "write"]] * 17, "68"),
-        (["--compare", *[f"/boot/{k}" for k in "ab"], "--for", "5"], "--for 5"),
-        (["--compare", *[f"/boot/{k}" for k in "ab"]] * 2, "--compare"),
-        (["kvm:debian:6.1", "--compare", "debian:6.1", "debian:6.12"], "kvm:debian:6.1"),
-    ],
-)
-def test_a_mistake_is_one_sentence_and_code_2(
-    words: list[str], telling: str, use: Use, capsys: Capture
-) -> None:
-    place = use(FakePlace(NS))
-    assert main(["stat", *words, "-q"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    first = captured.err.splitlines()[0]
-    assert first.startswith("kentry: ") and telling in first and "kentry failed" not in first
-    assert not place.runs
-
-
 @pytest.mark.parametrize(("word", "groups"), [("7", 7), ("0.5s", 20)])
 def test_for_takes_groups_or_seconds(word: str, groups: int, use: Use, capsys: Capture) -> None:
     """A second passes by the machine's clock in each group, so seconds end with the least."""

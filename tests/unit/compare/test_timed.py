@@ -158,18 +158,6 @@ def test_values_without_a_ratio_are_undecided() -> None:
 # --- both axes -----------------------------------------------------------
 
 
-def test_counts_and_times_are_both_there_counts_first() -> None:
-    comparison = compare(both(250, 78.4, OLD), both(239, 77.1, NEW))
-    document = to_json(comparison)
-    jsonschema.validate(document, SCHEMA)
-    assert [(row["name"], row["metric"], row["verdict"]) for row in document["cases"]] == [
-        ("getppid", "instructions", "better"),
-        ("getppid", "ns", "better"),
-    ]
-    assert not only(comparison).caveats
-    assert only(comparison).identical_path is False
-
-
 def test_a_sign_conflict_is_a_caveat_by_name() -> None:
     comparison = compare(both(250, 78.4, OLD), both(241, 79.3, NEW))
     row = only(comparison)
