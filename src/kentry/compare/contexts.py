@@ -91,10 +91,7 @@ def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
 def changes(
     old: Mapping[int, Calls], new: Mapping[int, Calls], bodies: Mapping[str, int], *, paired: bool
 ) -> dict[str, Change]:
-    """Each function's change; `paired`: a context of one number is the same on both sides.
-
-    `bodies` are those of loop_bodies(), of functions for which both sides agree.
-    """
+    """Each function's change; `bodies`: those of loop_bodies(); `paired`: contexts are the same."""
     names = dict.fromkeys(name for side in (old, new) for own in side.values() for name in own)
     both: Sequence[int] = sorted(old.keys() & new.keys()) if paired else ()
     by_function = {}
@@ -119,10 +116,7 @@ _InContexts = Mapping[int, tuple[int, ...]]
 
 
 def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts, _InContexts]]:
-    """Groups contexts with as many calls on both sides, for each number of calls often seen.
-
-    All contexts, as if of one call, where those are not most of either side's.
-    """
+    """Groups contexts by each number of calls often seen; all, as of one call, if these are few."""
     sides = (old, new)
     seen = [Counter(map(len, side.values())) for side in sides]
     often = [
@@ -155,10 +149,7 @@ def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int
 
 
 def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) -> Change:
-    """The change between two sides' counts, each with how many contexts had it.
-
-    `pairs` are the differences context by context.
-    """
+    """The change between both sides' counts, with their contexts; `pairs` are by context."""
     if len(pairs) == 1:
         return Change(*pairs, *pairs)
     if body and min(old) and min(new):

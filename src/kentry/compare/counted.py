@@ -37,9 +37,10 @@ from kentry.results.comparison import (
     FunctionDelta,
     PurposeDelta,
     TimedComparison,
+    cells_of,
+    without_use,
 )
 from kentry.results.recording import ABOUT_PATHS, INSTRUCTIONS, CaseResult, Measured, Recording
-from kentry.results.states import cells_of, without_use
 from kentry.stats import exact
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
@@ -275,10 +276,7 @@ def _compare_metrics(
     pairs: Sequence[tuple[CaseResult, CaseResult]],
     wanted: Sequence[str],
 ) -> Iterator[CaseComparison]:
-    """Compares each metric but instructions that both sides of a case have.
-
-    UserError for a metric that no case has on both sides.
-    """
+    """Compares each metric but instructions that both sides have; UserError for others."""
     chosen = choose_metrics(pairs, wanted)
     for pair in pairs:
         sides = [_amounts(*side) for side in zip(pair, (old, new), strict=True)]
@@ -320,10 +318,7 @@ def _amounts(
 
 
 def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
-    """The metrics asked for, ALL being every one that all cases of a group have.
-
-    Instructions are left out.  UserError for a metric that no group has.
-    """
+    """Those asked for but instructions, ALL being all that a group has; UserError for others."""
     known = [metric for metric in ABOUT_PATHS if any(_has(group, metric) for group in groups)]
     known += sorted(
         {
@@ -366,10 +361,7 @@ def _by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
 def _purposes_of_both(
     old: Side, new: Side, counts: list[int]
 ) -> tuple[tuple[PurposeDelta, ...], tuple[PurposeDelta, ...]]:
-    """The parts in the order of the path, and the reasons, the largest change first.
-
-    Both add up to the counts; both are empty where a path of such a length was not recorded.
-    """
+    """Parts in the path's order, reasons by change; both add up to the counts or are empty."""
     sides = [
         list(purposes(side.recording.instructions(path), side.arch))
         if (path := side.case.modal_path)

@@ -59,11 +59,7 @@ def differences(
     counted: bool,
     timed: bool,
 ) -> list[Caveat]:
-    """What differs besides the kernels' cost.
-
-    `pairs` are the cases of both sides, `names` those asked for, None for all.  The origin of
-    counts matters only with `counted` metrics, that of times only with `timed` ones.
-    """
+    """What differs besides the kernels' cost; `names` are the cases asked for, None for all."""
     notes: list[Caveat] = []
     if counted:
         notes += _differing(old.target, new.target, _TARGET_KEYS)

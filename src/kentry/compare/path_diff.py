@@ -100,10 +100,7 @@ class _Side:
 
 
 def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathComparison:
-    """The modal paths of the cases of these names beside each other.
-
-    UserError where the recordings are of two architectures, or one has no such case or no path.
-    """
+    """The cases' modal paths beside each other; UserError: two arches, no case or path."""
     one_architecture(old, new, "Name two kernels of one.")
     arch = find_arch(old.kernel["arch"])
     pairs = [(_case(old, name, "old"), _case(new, name, "new")) for name in dict.fromkeys(names)]
@@ -275,10 +272,7 @@ def _shares(side: _Side, at: int, group: set[tuple[int, str]]) -> tuple[tuple[st
 
 
 def _inlined_into(name: str, side: _Side, other: _Side) -> str:
-    """The function that calls `name` on one side and has it inlined on the other.
-
-    "" where there are several: a helper of many would make one row of all of them.
-    """
+    """The one function that calls `name` on one side and has it inlined on the other, or ""."""
     hosts = (side.callers[name] & other.hosts[name]) - side.hosts[name]
     return hosts.pop() if len(hosts) == 1 else ""
 
@@ -331,10 +325,7 @@ class _Entry:
 
 
 def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
-    """Orders the rows: what is removed, then what is added, then the next pair.
-
-    A loop that runs more often on one side is the same as often as on the other; the rest follows.
-    """
+    """Orders the rows: removed, added, the next pair; a loop's further runs follow alone."""
     entries: list[_Entry] = []
     rest: list[_Entry] = []
     end = (len(old.folded), len(new.folded))
@@ -420,10 +411,7 @@ class _Moves:
         return length
 
     def near(self) -> None:
-        """Marks single instructions that moved within a function.
-
-        A branch by itself says too little: every one to a place in its function looks the same.
-        """
+        """Marks single instructions that moved within a function; a branch says too little."""
         there: defaultdict[object, list[int]] = defaultdict(list)
         for j in self._added:
             there[self._homes[1][j], self._what[1][j]].append(j)

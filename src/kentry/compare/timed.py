@@ -33,11 +33,7 @@ def compare_timed(
     new: Recording,
     threshold: float | None,
 ) -> list[TimedComparison]:
-    """Compares every noisy metric that both sides of a case have in one unit.
-
-    Changes up to `threshold`, a fraction, count as none.  `counted` are the rows of the exact
-    counts, by case.
-    """
+    """Compares the noisy metrics that both sides have in one unit; `counted` has rows by case."""
     threshold = THRESHOLD if threshold is None else threshold
     # The rows of one metric are one table: what is not sure enough for its length is undecided.
     tables: dict[tuple[str, str], list[tuple[CaseResult, CaseResult]]] = {}

@@ -9,9 +9,6 @@ Environment: KENTRY_MIRROR names the mirror, and after a space the security mirr
 of those that this machine's apt uses; KENTRY_KEYRING the keyring that signs them.
 """
 
-import hashlib
-import json
-import logging
 import os
 import re
 import shutil
@@ -26,7 +23,15 @@ from pathlib import Path
 from typing import Any
 
 from kentry.errors import FetchError, MissingToolError, UserError
-from kentry.host.cache import cache_dir, check_room, held, read_json, sha256_of, write_atomically
+from kentry.host.cache import (
+    cache_dir,
+    check_room,
+    held,
+    read_json,
+    sha256_of,
+    write_atomically,
+    write_json,
+)
 from kentry.host.process import child, command_line, kill_group, need, run
 from kentry.progress import Update
 
@@ -75,10 +80,7 @@ class Mirror:
 
 
 def find_mirror() -> Mirror:
-    """Return the mirror that KENTRY_MIRROR names, or the Debian one that this machine's apt uses.
-
-    UserError where there is neither, MissingToolError where there is no keyring.
-    """
+    """Return KENTRY_MIRROR, or this machine's Debian mirror; UserError, MissingToolError."""
     named = os.environ.get(MIRROR_VARIABLE, "").split()
     if len(named) > 2 or not all(map(_URI.fullmatch, named)):
         raise UserError(
@@ -126,8 +128,6 @@ def _keyring() -> Path:
     return _KEYRING
 
 
-log = logging.getLogger("kentry")
-
 _HOST_STATUS = Path("/var/lib/dpkg/status")
 _LISTS_LAST_SECONDS = 24 * 3600
 # Package lists of a release with their index have up to 65 MB.
@@ -163,10 +163,7 @@ class Candidate:
 
 
 class AptRoot:
-    """A private apt for one architecture, by Debian's name, and one Debian release.
-
-    `status` is the dpkg status file that says what counts as installed; without one nothing does.
-    """
+    """A private apt for a Debian architecture and release; `status` is a dpkg status file."""
 
     def __init__(self, arch: str, release: Release, status: Path | None = None) -> None:
         self.arch = arch
@@ -182,10 +179,7 @@ class AptRoot:
         return list(self._stamp().get("problems", ()))
 
     def candidates(self, pattern: str, update: Update) -> list[Candidate]:
-        """Return every version of every package whose whole name `pattern` matches.
-
-        Refreshes lists that are older than 24 hours.  Where there is none, `problems` may say why.
-        """
+        """Return all versions of packages that `pattern` matches; lists are a day old at most."""
         with self._ready(update):
             listed = self._apt("apt-cache", "pkgnames", check=False)
             if listed.returncode and self._is_writable:
@@ -199,11 +193,7 @@ class AptRoot:
             return self._show(names) if names else []
 
     def download(self, candidate: Candidate, update: Update) -> Path:
-        """Fetch one package and return its verified .deb, which the caller may delete.
-
-        It is the caller's only while it has the root `locked()`.  FetchError where it cannot be had
-        or is not what the lists say.
-        """
+        """Fetch a package; its file is the caller's while the root is `locked()`; FetchError."""
         name = candidate.package
         file = self.folder / "archives" / _deb_name(name, candidate.version, candidate.arch)
         with self._ready(update):
@@ -219,10 +209,7 @@ class AptRoot:
         return file
 
     def download_closure(self, names: Sequence[str], update: Update, suite: str = "") -> list[Path]:
-        """Fetch packages, as apt-get install names them, and what they need that is not installed.
-
-        `suite` is one to prefer.  Nothing is installed.  FetchError quotes apt.
-        """
+        """Fetch packages and what they need and is not installed, best from `suite`; FetchError."""
         target = ["-t", suite] if suite else []
         command = [*target, "--no-install-recommends", "--yes", "install", *names]
         with self._ready(update):
@@ -288,21 +275,10 @@ class AptRoot:
             if self._is_writable:
                 if stamp.get("named") != _named_by_user() or self._age() > _LISTS_LAST_SECONDS:
                     self._update_lists(update)
-                elif stamp.get("settings") != self._settings_digest():
-                    # apt.conf has this folder's path in it.
-                    if "settings" in stamp:
-                        log.warning("%s was moved or damaged; kentry renews it.", self.folder)
+                else:
+                    # apt.conf has this folder's path in it, and the cache may have been moved.
                     self._configure(stamp.get("problems", ()))
-                    self._write_stamp(**stamp)
             yield
-
-    def _settings_digest(self) -> str:
-        """Return a digest of this folder's path and of what `_configure` wrote."""
-        digest = hashlib.sha256(str(self.folder).encode())
-        for file in (self.folder / "apt.conf", self.folder / "sources/kentry.sources"):
-            with suppress(OSError):
-                digest.update(file.read_bytes())
-        return digest.hexdigest()
 
     def _configure(self, problems: Sequence[str] = ()) -> None:
         """Write the folders, the sources (deb822 form: sources.list(5)) and the settings.
@@ -386,8 +362,7 @@ class AptRoot:
         return read_json(self.folder / _STAMP)
 
     def _write_stamp(self, **facts: Any) -> None:
-        facts |= {"named": _named_by_user(), "settings": self._settings_digest()}
-        write_atomically(self.folder / _STAMP, json.dumps(facts) + "\n")
+        write_json(self.folder / _STAMP, {**facts, "named": _named_by_user()})
 
     def _age(self) -> float:
         """Return how many seconds ago the lists were fetched; very many if they never were."""

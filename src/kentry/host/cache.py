@@ -73,23 +73,17 @@ def read_bytes(path: Path, remedy: str = "Name a file that can be.") -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object that a file contains; an empty one where there is none."""
+    """Read what write_json() wrote; empty where there is none or it is damaged."""
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        content = dict(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
         return {}
-    return data if isinstance(data, dict) else {}
-
-
-def read_checked(path: Path) -> dict[str, Any]:
-    """Read what write_checked() wrote; empty where there is none or it is damaged."""
-    content = read_json(path)
     # Files of older versions have none and are read as they are.
     checksum = content.pop("checksum", None)
     return content if checksum in (None, _checksum(content)) else {}
 
 
-def write_checked(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON object with a checksum of it."""
     write_atomically(path, json.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n")
 
@@ -100,7 +94,7 @@ def _checksum(content: dict[str, Any]) -> str:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest.json of a folder of the cache; empty if it or a file is not whole."""
-    manifest = read_checked(folder / "manifest.json")
+    manifest = read_json(folder / "manifest.json")
     try:
         whole = all(sha256_of(folder / name) == sha for name, sha in manifest["sha256"].items())
     except (OSError, KeyError, AttributeError):
@@ -122,10 +116,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears as `path` when the block ends well: nobody sees half of it.
-
-    A symbolic link is followed; a device or pipe is written to, not replaced.
-    """
+    """A file that appears as `path` when the block ends well; a device or pipe is written to."""
     with no_space_is_an_error(path):
         path = path.resolve()
         if path.exists() and not path.is_file():
@@ -173,10 +164,8 @@ def fresh_folder(final: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def held(file: Path, update: Update, other: str) -> Iterator[None]:
-    """Hold the lock while the block runs, also nested; the progress says that it waits for `other`.
-
-    A cache that may not be written is read without the lock.
-    """
+    """Hold the lock, also nested; the progress says that it waits for `other`."""
+    # A cache that may not be written is read without the lock.
     from filelock import FileLock, Timeout
 
     lock = FileLock(file, is_singleton=True)

@@ -39,10 +39,8 @@ def probe_file(arch: Arch) -> Path:
 
 
 def probe_with_case(arch: Arch, file: Path) -> Path:
-    """A probe with a case more, compiled from `file` as guest/case.h says; UserError.
-
-    The compiler runs in a sandbox: a C file can name any file, and make gcc write without end.
-    """
+    """A probe with a case more, compiled from `file` as guest/case.h says; UserError."""
+    # The compiler runs in a sandbox: C can name any file, and make gcc write without end.
     if not (_GUEST / "Makefile").exists():
         raise MissingToolError(
             "kentry was installed without the sources of its probe.",
@@ -122,10 +120,7 @@ def built_file(name: str, what: str, package: str) -> Path:
 
 
 def newest_llvm(name: str, beside: str = "") -> Path:
-    """The newest NAME or NAME-NN that is installed; MissingToolError where there is none.
-
-    `beside` is another program of LLVM that has to be there too, with the same ending.
-    """
+    """The newest NAME or NAME-NN here that has `beside` with the same ending; MissingToolError."""
     pattern = re.compile(rf"{re.escape(name)}(-[0-9]+)?")
     folders = [Path(folder) for folder in os.environ.get("PATH", "").split(":") if folder]
     folders += sorted(_LLVM_FOLDERS.glob("llvm-*/bin"))
@@ -158,11 +153,8 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def compiled(function: _Function) -> _Function:
-    """The function, compiled by numba at its first call; the result is kept beside its file.
-
-    Where neither that folder nor the user's cache can be written, each process compiles again.
-    numba looks for changes in the function's own file only, so what it calls is in the same file.
-    """
+    """The function, compiled by numba at its first call; kept beside its file where that can be."""
+    # numba looks for changes in the function's own file only, so what it calls is in the same file.
     from numba import njit
 
     try:

@@ -103,10 +103,7 @@ def run(
     check: bool = True,
     feed: bytes = b"",
 ) -> subprocess.CompletedProcess[str]:
-    """Run `argv` to its end, with `env` added to ours and `feed` as its input; output is text.
-
-    With `check`, a status other than 0 raises subprocess.CalledProcessError.
-    """
+    """Run `argv` to its end, fed `feed`; with `check`, CalledProcessError for a status but 0."""
     # A file: communicate() cannot go on to feed a pipe after a timeout.
     with tempfile.TemporaryFile() if feed else open(os.devnull, "r+b") as stdin:
         stdin.write(feed)

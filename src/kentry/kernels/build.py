@@ -32,7 +32,7 @@ from kentry.host.cache import (
     no_space_is_an_error,
     read_manifest,
     sha256_of,
-    write_checked,
+    write_json,
 )
 from kentry.host.process import child, need, run
 from kentry.kernels import config, image, made_of
@@ -199,10 +199,7 @@ _BUILDER = {
 
 @dataclass(frozen=True)
 class Build:
-    """One build: the source, the options asked for, and the compiler found for them.
-
-    `pahole` is what that program prints as its version, or "" where the kernel is built without.
-    """
+    """One build; `pahole` is what that program prints as its version, "" for a build without."""
 
     revision: Revision
     arch: Arch
@@ -225,10 +222,8 @@ class Build:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def objects(self, anew: bool = False) -> Path:
-        """Return the folder it is compiled in: one for all configs that begin the same way.
-
-        make compiles again only what an option touches.  Debug info touches all.
-        """
+        """Return the folder it is compiled in: one for all configs that begin the same way."""
+        # make compiles again only what an option touches.  Debug info touches all.
         begins = "file" if self.config.whole else "debug" if self.config.debug_info else "tiny"
         name = f"{self.arch.name}-{begins}-{self.toolchain.name}"
         folder = self.revision.repository.folder
@@ -353,7 +348,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 "compiler": build.toolchain.identity,
                 "sha256": {name: sha256_of(folder / name) for name in (*made, parts.name)},
             }
-            write_checked(folder / "manifest.json", manifest)
+            write_json(folder / "manifest.json", manifest)
         mark.unlink()
 
 

@@ -36,10 +36,7 @@ _FACTS = re.compile(r"CONFIG_(CC|GCC|LD|AS|CLANG|RUSTC|PAHOLE|BINDGEN|HAVE|TOOLS
 
 @dataclass(frozen=True)
 class Request:
-    """How a user wants a kernel built: config (tiny, userland, distro or a file) and compiler.
-
-    `sets` are OPTION=VALUE on top of the config; `compiler` may have a version: clang-19.
-    """
+    """How to build a kernel: config (a name or a file), OPTION=VALUE on top of it, compiler."""
 
     config: str = TINY
     sets: tuple[str, ...] = ()
@@ -113,10 +110,7 @@ def read(text: str) -> dict[str, str]:
 
 
 def tiny(arch: Arch, last: str = TINY) -> Config:
-    """Join kentry's fragments for allnoconfig: it boots in a second.
-
-    USERLAND adds what a distribution's user space needs to run from an initramfs, and BTF.
-    """
+    """Join kentry's fragments for allnoconfig; USERLAND adds what a distribution needs, and BTF."""
     options: dict[str, str] = {}
     optional: set[str] = set()
     for name in dict.fromkeys(("boot", TINY, last)):
@@ -190,10 +184,7 @@ def dropped_error(names: Sequence[str], config: Config, why: Mapping[str, str]) 
 
 
 def check_machine(got: Mapping[str, str], arch: Arch, knows: Callable[[str], bool]) -> None:
-    """BuildError names the options that QEMU's machine needs and the config `got` does not have.
-
-    configs/machine lists what boots there and ends; `knows` says whether the tree has an option.
-    """
+    """BuildError names the options of configs/machine that `got` lacks and the tree `knows`."""
     lacks: list[str] = []
     sets: dict[str, str] = {}
     for line in (_FOLDER / "machine").read_text(encoding="utf-8").splitlines():

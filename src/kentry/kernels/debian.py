@@ -5,7 +5,6 @@ A package's kernel is kept in the cache under the SHA-256 of its .deb.
 """
 
 import hashlib
-import json
 import logging
 import lzma
 import re
@@ -28,7 +27,7 @@ from kentry.host.cache import (
     read_manifest,
     sha256_of,
     write_atomically,
-    write_checked,
+    write_json,
 )
 from kentry.host.process import need, run
 from kentry.kernels import image
@@ -150,7 +149,7 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
             )
         hashes = {name: sha256_of(folder / name) for name in sorted(roles.values())}
         manifest = {**facts, "deb_sha256": digest, **roles, "sha256": hashes}
-        write_checked(folder / "manifest.json", manifest)
+        write_json(folder / "manifest.json", manifest)
     return manifest
 
 
@@ -246,10 +245,8 @@ def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candid
 
 
 def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[_Manifest, str]:
-    """Return the package unpacked, and a note where a suite that failed might have changed which.
-
-    A suite that the mirror does not have is one that failed: apt does not tell them apart.
-    """
+    """Return the package unpacked, and a note where a failed suite might have changed which."""
+    # A suite that the mirror does not have is one that failed: apt does not tell them apart.
     roots = _roots(arch)
     packages = _search(roots, spec.value, pattern, update)
     # sum and not any, which would stop at the first that was refreshed.
@@ -405,7 +402,7 @@ def _fetch(
     commit = git.commit_tree(tree, f"{candidate.package} {candidate.version}")
     git("update-ref", "HEAD", commit)
     ids = {"commit": commit, "tree": tree}
-    write_atomically(repository.folder / _MANIFEST, json.dumps(ids) + "\n")
+    write_json(repository.folder / _MANIFEST, ids)
     return ids
 
 

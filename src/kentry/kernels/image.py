@@ -19,10 +19,10 @@ from kentry.errors import UserError
 from kentry.host.cache import (
     cache_dir,
     read_bytes,
-    read_checked,
+    read_json,
     sha256_of,
     write_atomically,
-    write_checked,
+    write_json,
 )
 from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
@@ -71,11 +71,7 @@ def load(
     config: Path | None = None,
     vmlinux: Path | None = None,
 ) -> Kernel:
-    """Make the Kernel of an image for `arch`, whose SHA-256 may just have been computed.
-
-    UserError (no such file, not an image, another architecture, symbols of another build),
-    KernelError (no banner or no symbols in it).
-    """
+    """Make the Kernel of an image, whose SHA-256 may be known; UserError, KernelError."""
     folder, facts = _examine(image, digest, update)
     if facts["arch"] != arch.name:
         raise UserError(
@@ -133,7 +129,7 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
     """Read what an image says, and keep it, with its files, in a folder under its SHA-256."""
     digest = digest or hashlib.sha256(read_bytes(image)).hexdigest()
     folder = cache_dir("images", digest)
-    facts = read_checked(folder / "facts.json")
+    facts = read_json(folder / "facts.json")
     if facts.get("version") == _CACHE_VERSION and facts.get("image_sha256", digest) == digest:
         with contextlib.suppress(OSError):
             if not facts["boot"] or sha256_of(folder / facts["boot"]) == facts["boot_sha256"]:
@@ -158,7 +154,7 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
         "boot_sha256": sha256_of(folder / "Image") if wrapped else digest,
         "config": "config" if config else None,
     }
-    write_checked(folder / "facts.json", facts)
+    write_json(folder / "facts.json", facts)
     return folder, facts
 
 

@@ -138,10 +138,7 @@ def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
 
 
 def compiles_none_of(made: MadeOf, changed: Sequence[tuple[str, str]]) -> bool:
-    """Return whether a rebuild with these changes provably gives the same kernel.
-
-    `changed` is what git diff --name-status --no-renames prints: letters and paths.
-    """
+    """Whether a rebuild with these changes (letters, paths) provably gives the same kernel."""
     # An architecture is this kernel's own where any of its files was read; but drivers/ and
     # crypto/ have Kconfig read one file of each.
     own = {

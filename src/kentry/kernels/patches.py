@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import json
 import os
 import posixpath
 import re
@@ -25,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
-from kentry.host.cache import no_space_is_an_error, read_bytes, read_json, write_atomically
+from kentry.host.cache import no_space_is_an_error, read_bytes, read_json, write_json
 from kentry.host.process import need, run
 from kentry.kernels.repository import Git, Revision
 from kentry.progress import Update
@@ -228,11 +227,7 @@ def _patch(file: Path, source: str, mail: bytes, folder: Path) -> Patch:
 
 @dataclass(frozen=True)
 class PatchSeries:
-    """The patches in the order they apply in, and what their messages say about them.
-
-    `base_commit` and `change_id` are the trailers of git format-patch --base and of b4;
-    `notes` say what was left out or moved.
-    """
+    """The patches in order, format-patch's base-commit, b4's change-id, what was left out."""
 
     patches: tuple[Patch, ...]
     base_commit: str | None
@@ -421,15 +416,12 @@ def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> l
             revision = Revision(repository, commit, tree, origin)
             steps.append(Step(number, patch.subject, revision))
         if applied != before:
-            write_atomically(memory, json.dumps(read_json(memory) | applied, indent=0) + "\n")
+            write_json(memory, read_json(memory) | applied)
     return steps
 
 
 def _apply(git: Git, patch: Patch) -> str:
-    """Apply a patch to the work tree and commit it, as git am does; return the new commit.
-
-    PatchError if it does not apply: the work tree is as before.  UserError if it leaves the tree.
-    """
+    """Commit a patch as git am does; PatchError: does not apply; UserError: leaves the tree."""
     with TemporaryDirectory(prefix="kentry-patch-") as name:
         diff, message = Path(name, "diff"), Path(name, "message")
         diff.write_bytes(patch.diff)

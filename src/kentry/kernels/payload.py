@@ -49,10 +49,7 @@ _MOST_IMAGE_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Unpacked:
-    """An image taken apart: `boot` is what QEMU can start, the image or what was wrapped in it.
-
-    `payload` is the kernel uncompressed: text, read-only data, notes.
-    """
+    """An image taken apart: `boot` is what QEMU can start, `payload` the kernel uncompressed."""
 
     format: str
     arch: Arch
@@ -304,10 +301,7 @@ class KernelText:
 
 
 def text_of(kernel: Kernel) -> KernelText:
-    """Unpack a kernel's image, without data, which may have any encoding in it; UserError.
-
-    An image whose text has no symbols at its edges is given whole, from address 0.
-    """
+    """Unpack a kernel's text, or all from address 0 if no symbols are at its edges; UserError."""
     image = unpack(kernel.image.read_bytes(), str(kernel.image)).payload
     symbols = kernel.symbols
     start, end = symbols.address_of(TEXT_START), symbols.address_of(TEXT_END)
@@ -328,10 +322,7 @@ def text_of(kernel: Kernel) -> KernelText:
 
 
 def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -> dict[str, int]:
-    """Read how many bytes each of `members` lies from the beginning of `struct name`.
-
-    `image` is the uncompressed kernel, which the user calls `spec`.  KernelError.
-    """
+    """Read the members' offsets in `struct name` of the uncompressed `image`; KernelError."""
     # The longest blob: a module's or a test's are short.
     blob = b""
     for match in re.finditer(re.escape(_BTF_MAGIC), image[: -_BTF_SECTIONS.size]):

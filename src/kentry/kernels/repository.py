@@ -154,10 +154,8 @@ class Repository:
         else:
             (self.git.folder / "shallow").unlink(missing_ok=True)
         for name, text in texts.items():
-            file = self.git.folder / name
             # Another kentry may be reading the file just now.
-            if not file.exists() or file.read_text(encoding="utf-8") != text:
-                write_atomically(file, text)
+            write_atomically(self.git.folder / name, text)
 
     def check_out(self, commit: str, update: Update) -> None:
         """Make the work tree that of `commit`, whatever was there; the caller has the lock."""

@@ -85,10 +85,7 @@ def resolve_source(spec: str, update: Update) -> Revision:
 
 @dataclass(frozen=True)
 class Lineup:
-    """The base, the patches in order, and what a reader should know of how they were read.
-
-    `base_spec` is what to call the base, `options` what it says of how to build.
-    """
+    """The base, what to call it, its options of the build; the patches in order; notes on them."""
 
     base_spec: str
     options: Mapping[str, str]
@@ -100,11 +97,7 @@ class Lineup:
 
 
 def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
-    """Apply `patches` (files, folders, or one A..B) to `base`, one on top of the other.
-
-    A patch that does not apply is left out and said; the next is tried without it.  UserError
-    where the base or a patch cannot be read.
-    """
+    """Apply `patches` (files, folders, or one A..B) to `base`, but those that fail; UserError."""
     commits = _range(base, patches)
     if commits:
         return _of_range(*commits)

@@ -198,10 +198,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Range:
-    """The commits of a tree between two: all that `bad` has and `start` has not, by name.
-
-    `start` is `good`, or where the histories of the two part.
-    """
+    """All commits that `bad` has and `start` has not: `good`, or where the two histories part."""
 
     folder: Path
     good: Commit

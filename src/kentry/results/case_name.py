@@ -64,12 +64,7 @@ class State:
 
 @dataclass(frozen=True)
 class CaseName:
-    """A case's name in its parts.
-
-    `call` is the system call, with @ENTRY where the entry instruction is not the native one.
-    `cache` and `extra` are None where the name does not have them; without `cache` calls are
-    timed in blocks.
-    """
+    """A name in its parts: `call` may have @ENTRY; without `cache` calls are timed in blocks."""
 
     call: str
     state: State | None = None

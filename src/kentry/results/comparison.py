@@ -5,6 +5,7 @@ What `kentry diff --json` and `kentry stat --compare --json` print.
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -12,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import force_setattr, replace
 
+from kentry.results.case_name import NONE, State
 from kentry.results.caveats import Caveat
 from kentry.results.document import (
     OMITTED,
@@ -24,7 +26,15 @@ from kentry.results.document import (
     read_document,
     schema_of,
 )
-from kentry.results.recording import INSTRUCTIONS, CodeFile, Measured, Pair, Runs
+from kentry.results.recording import (
+    INSTRUCTIONS,
+    CaseResult,
+    CodeFile,
+    Measured,
+    Pair,
+    Recording,
+    Runs,
+)
 
 if TYPE_CHECKING:
     from kentry.stats.verdict import Effect
@@ -275,10 +285,7 @@ class TimedComparison(Struct, frozen=True, kw_only=True):
 
     @property
     def value_digits(self) -> tuple[int | None, int | None]:
-        """Decimals of old and of new, below 0 for tens; None where there is no interval.
-
-        They follow from the change's interval, or without one from each value's own.
-        """
+        """Decimals of old and new (below 0: tens), by the change's interval or each one's own."""
         if self.interval is not None:
             digits = _digits((self.interval[1] - self.interval[0]) / 2 / 100 * self.old)
             return digits, digits
@@ -393,10 +400,7 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
 
 
 def read_comparison(file: Path) -> Comparison | None:
-    """The comparison in `file`; None where the file is none, whatever else it may be.
-
-    RecordingError says where in the file it is wrong.
-    """
+    """The comparison in `file`, None where it is none; RecordingError says where it is wrong."""
     if not schema_of(file).startswith("kentry/comparison/"):
         return None
     return read_document(file, Comparison, "Make it again with kentry diff --json.")
@@ -414,3 +418,24 @@ def _row(index: int, row: dict[str, Any]) -> CaseComparison | TimedComparison:
     if low > high or not all(math.isfinite(one) and abs(one) <= _MOST_PERCENT for one in numbers):
         raise ValueError(f"numbers that cannot be true - at `$.cases[{index}]`")
     return timed
+
+
+# A case in a task with this vector state.
+StateCase = tuple[CaseResult, State]
+
+
+def cells_of(recording: Recording) -> list[StateCase]:
+    """Returns the cases with a vector state, all states of a case below each other."""
+    groups: dict[tuple[str, str, int | None], list[StateCase]] = {}
+    for case in recording.cases:
+        if state := case.parsed.state:
+            groups.setdefault((state.unit, case.parsed.call, state.length), []).append(
+                (case, state)
+            )
+    return [cell for group in groups.values() for cell in group]
+
+
+def without_use(case: CaseResult, state: State, cells: Sequence[StateCase]) -> CaseResult | None:
+    """Returns the same case in a task that never used the unit."""
+    wanted = (case.parsed.call, State(state.unit, NONE, state.length))
+    return next((one for one, own in cells if (one.parsed.call, own) == wanted), None)

@@ -47,12 +47,8 @@ File = TypeVar("File", bound=Struct)
 
 
 def read_document(file: Path, form: type[File], remedy: str, *, printable: bool = True) -> File:
-    """The document in `file`, which is of the schema of `form`.
-
-    RecordingError says where it is wrong.  Another kind of file and a higher version of the schema
-    are refused.  Without `printable` its texts may have control characters: some kinds have a
-    tool's last lines in them.
-    """
+    """The document in `file`, of the schema of `form` or an older one; RecordingError."""
+    # Without `printable` texts may have control characters: some kinds have a tool's last lines.
     # Millions of new objects are alive until the end, so looking for garbage among them is in vain.
     collects = gc.isenabled()
     gc.disable()

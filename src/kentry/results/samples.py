@@ -83,10 +83,7 @@ def pair_groups(old: Processes, new: Processes) -> list[Group]:
 
 
 def _rounds(processes: Processes) -> dict[tuple[int, int], list[float]]:
-    """The boots' values of each whole round by (round, 0).
-
-    Every other round has them in reverse, so that a drift is no null contrast.
-    """
+    """Whole rounds' boots by (round, 0), every other in reverse: a drift is no null contrast."""
     rounds = defaultdict(list)
     for boot, values in values_by_boot(processes).items():
         rounds[boot // (2 * BOOTS_A_SIDE)].append(float(trimmed_mean(values)))
@@ -105,10 +102,7 @@ def estimate_rows(
     look: Look | None = None,
     higher_is_better: bool = False,
 ) -> list[Effect | None]:
-    """Estimates the change of new against old in each row of a table, with Holm's correction.
-
-    A row is None if nothing of it ran interleaved.
-    """
+    """Estimates each row's change with Holm's correction; None where nothing ran interleaved."""
     rows = [pair_groups(old, new) for old, new in sides]
     estimates = [
         compare_groups(

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kentry.results import annotation, comparison, import_document, recording, studies
+from kentry.results import annotation, comparison, recording, studies
 from kentry.results.document import dump
 
 # The structs that are a file, each with those that msgspec cannot find by itself.
@@ -22,8 +22,8 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (recording.Recording,),
     (comparison.Comparison, comparison.CaseComparison, comparison.TimedComparison),
     *((one,) for one in (studies.Series, studies.Ablation, studies.Bisection, studies.Log)),
-    *((one,) for one in (studies.Check, annotation.Annotation, annotation.PathComparison)),
-    (import_document.ImportDocument,),
+    *((one,) for one in (studies.Check, studies.ImportDocument)),
+    *((one,) for one in (annotation.Annotation, annotation.PathComparison)),
 )
 # The names that structs have in published schemas, where these have another.
 _PUBLISHED = {
@@ -71,10 +71,7 @@ def file_name(struct: type[Struct]) -> str:
 def schema(
     structs: Sequence[type[Struct]], change: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """The schema of the first struct, which the others are parts of.
-
-    `change` makes of each struct's schema, as msgspec has it, what the file's reader expects.
-    """
+    """The schema of the first struct with the others as parts; `change` completes each one's."""
     _, definitions = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
     for definition in definitions.values():
         change(definition)

@@ -2,7 +2,7 @@
 """What study/ makes of many kernels, each a file of its own schema.
 
 A series (a row a patch), an ablation (what each config option adds), a bisection (the commits that
-changed a value), a log (the history of a value) and a check (a recording held against budgets).
+changed a value), a log (its history), a check (a recording held against budgets), and imports.
 """
 
 from collections.abc import Iterable
@@ -479,3 +479,46 @@ def verdict_of(verdicts: Iterable[Verdict]) -> Verdict:
     """Over before undecided before within."""
     found = set(verdicts)
     return OVER if OVER in found else UNDECIDED if UNDECIDED in found else WITHIN
+
+
+class ImportBase(Struct, frozen=True):
+    """What a change is of."""
+
+    side: str
+    lines: list[Positive]
+    value: Annotated[float, about("The median of those lines")]
+    change_percent: Annotated[str, about("No digit beyond the published ones")]
+    step_percent: Annotated[str | None, about("Change from the side above")]
+
+
+class ImportedNumber(Struct, frozen=True):
+    """One published number."""
+
+    line: Positive
+    side: Annotated[str, about("What the file calls the kernel or set-up; may be empty")]
+    case: str
+    metric: Annotated[str, about("Its name in a recording")]
+    published: Annotated[str, about("As it was printed")]
+    unit: Annotated[str, about("The published one")]
+    value: Annotated[float, about("Per call, in the metric's unit")]
+    about: Annotated[bool, about("It was published as about that")]
+    spread: str
+    percent_of: Annotated[str | None, about("What a published percentage is of")]
+    base: Annotated[ImportBase | None, about("null for a base itself")]
+    absent: Annotated[list[str], about("What the number lacks")]
+
+
+class ImportedFile(Struct, frozen=True):
+    """One file that was read."""
+
+    file: str
+    formats: list[str]
+    arch: Annotated[str | None, about("null where the user named none")]
+    numbers: list[ImportedNumber]
+
+
+class ImportDocument(Struct, frozen=True, tag_field="schema", tag="kentry/import/1"):
+    """What kentry import printed."""
+
+    files: Annotated[list[ImportedFile], Meta(min_length=1)]
+    caveats: list[Caveat]

@@ -10,9 +10,8 @@ from msgspec import structs
 
 from kentry.arch import find_arch
 from kentry.results.case_name import CaseName
-from kentry.results.comparison import CaseComparison, Comparison
+from kentry.results.comparison import CaseComparison, Comparison, cells_of
 from kentry.results.recording import INSTRUCTIONS, Recording
-from kentry.results.states import cells_of
 from kentry.results.studies import Series
 from kentry.show import counts, provenance
 from kentry.show.blocks import SHOWN, Block, Layout, Prose

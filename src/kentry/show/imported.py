@@ -17,7 +17,7 @@ from kentry.importing.import_file import (
     samples,
 )
 from kentry.results import caveats
-from kentry.results.import_document import ImportBase, ImportDocument, ImportedFile, ImportedNumber
+from kentry.results.studies import ImportBase, ImportDocument, ImportedFile, ImportedNumber
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.table import plain
 

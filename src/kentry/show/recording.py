@@ -10,9 +10,8 @@ from kentry.path.metrics import part_amounts
 from kentry.results import caveats
 from kentry.results.case_name import CaseName, State
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import CaseComparison, Distribution
+from kentry.results.comparison import CaseComparison, Distribution, cells_of, without_use
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
-from kentry.results.states import cells_of, without_use
 from kentry.show import charts
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.counts import part_table, recording_context_blocks

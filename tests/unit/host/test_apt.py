@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from kentry.arch import Arch
 from kentry.errors import FetchError, MissingToolError, UserError
 from kentry.host import apt
+from kentry.host.cache import read_json, write_json
 from kentry.host.process import run
 from kentry.kernels import debian
 from kentry.kernels.kernel import Kernel
@@ -114,8 +114,7 @@ def expire_lists() -> None:
     for release in apt.RELEASES:
         path = apt.AptRoot("arm64", release).folder / "refreshed.json"
         if path.exists():
-            stamp = json.loads(path.read_text())
-            path.write_text(json.dumps({**stamp, "time": time.time() - 3600}))
+            write_json(path, {**read_json(path), "time": time.time() - 3600})
 
 
 def test_the_newest_package_becomes_a_kernel(archive: Archive, tmp_path: Path) -> None:
@@ -196,13 +195,10 @@ def test_a_copied_cache_is_used_where_it_is(
     assert not (tmp_path / "cache").exists()
 
 
-def test_damaged_settings_and_lists_are_made_again(
-    archive: Archive, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_settings_and_lists_are_made_again(archive: Archive) -> None:
     wanted = root().candidates("linux-image-.*", SAID)
     (root().folder / "apt.conf").write_text('Dir "/nonexistent"; {')
     assert root().candidates("linux-image-.*", SAID) == wanted
-    assert "damaged" in caplog.text
     for path in root().folder.glob("lists/*Packages*"):
         path.write_bytes(b"\xff\0garbage\n" * 100)
     for path in root().folder.glob("root/var/cache/apt/*.bin"):
