@@ -114,8 +114,8 @@ def plan(seed: int) -> list[Planned]:
     rng = Random(seed)
     adds = edits.more_instructions(rng.choice(edits.STEPS), rng.randint(7, edits.MOST))
     text, takes = edits.ballast(rng.randrange(edits.BALLASTS), rng.randint(3, 6))
-    runs = _runs(rng, edits.BUILD_BREAKS, edits.BUILD_FIX, (rng.randint(1, 3), rng.randint(1, 3)))
-    runs += _runs(rng, edits.BOOT_BREAKS, edits.BOOT_FIX, (rng.randint(1, 2),))
+    runs = _runs(rng, edits.BUILD_BREAKS, "build-fix", (rng.randint(1, 3), rng.randint(1, 3)))
+    runs += _runs(rng, edits.BOOT_BREAKS, "boot-fix", (rng.randint(1, 2),))
 
     # A commit of a run has no count, so nothing comes between its commits.
     blocks = [[adds], [takes], *runs]
@@ -134,7 +134,7 @@ def plan(seed: int) -> list[Planned]:
     rng.shuffle(blocks)
 
     why = "With instructions that a later commit takes away."
-    root = Change(edits.BASE, "Linux as Debian has it", why, (text,))
+    root = Change("base", "Linux as Debian has it", why, (text,))
     planned = [Planned(root, ())]
     fork = rng.randrange(3, len(blocks) - 8)
     merge = fork + rng.randint(2, 5)
@@ -149,7 +149,7 @@ def plan(seed: int) -> list[Planned]:
         if number == merge:
             made = tuple(edit for change in branch for edit in change.edits)
             body = "\n".join(f" - {change.subject}" for change in branch)
-            joined = Change(edits.MERGE, "Merge branch 'topic/cleanups'", body, made)
+            joined = Change("merge", "Merge branch 'topic/cleanups'", body, made)
             planned.append(Planned(joined, (tip, end_of_branch)))
             tip = len(planned) - 1
         for change in block:
@@ -167,7 +167,7 @@ def _runs(
     for length in lengths:
         broken = list(itertools.islice(chosen, length))
         area = broken[-1].subject.partition(":")[0]
-        what = "boots" if fix == edits.BOOT_FIX else "builds"
+        what = "boots" if fix == "boot-fix" else "builds"
         subject = f"{area}: Fix what no longer {what}"
         body = "\n".join(f"Repairs: {change.subject}" for change in broken)
         repair = tuple(edit for change in broken for edit in change.repair)

@@ -117,24 +117,6 @@ class Change:
     repair: tuple[Replace, ...] = ()
 
 
-# The kinds of commits; those of BROKEN have no count.
-BASE = "base"
-COMMENT = "comment"
-HEADER = "header"
-DRIVER = "driver"
-OTHER_ARCH = "other-arch"
-DOCUMENTATION = "documentation"
-SELFTEST = "selftest"
-REFACTORING = "refactoring"
-BUILD_BREAK = "build-break"
-BUILD_FIX = "build-fix"
-BOOT_BREAK = "boot-break"
-BOOT_FIX = "boot-fix"
-MERGE = "merge"
-MORE = "more-instructions"
-FEWER = "fewer-instructions"
-BROKEN = (BUILD_BREAK, BOOT_BREAK)
-
 ENTRY = "arch/riscv/kernel/entry.S"
 TRAPS = "arch/riscv/kernel/traps.c"
 SYSCALL = "arch/riscv/include/asm/syscall.h"
@@ -208,7 +190,8 @@ STEPS = range(len(_MORE))
 def more_instructions(number: int, count: int) -> Change:
     """A change that adds `count` instructions."""
     path, line, before, text_of, why, subject, body = _MORE[number]
-    return Change(MORE, subject, body, (Insert(path, text_of(count, why), line, before),), count)
+    edit = Insert(path, text_of(count, why), line, before)
+    return Change("more-instructions", subject, body, (edit,), count)
 
 
 # What a history begins with, so that a later commit can take it away.
@@ -243,7 +226,7 @@ def ballast(number: int, count: int) -> tuple[Insert, Change]:
     path, line, before, text_of, subject = _BALLAST[number]
     text = text_of(count)
     body = "No supported hardware needs it."
-    change = Change(FEWER, subject, body, (Replace(path, text),), -count)
+    change = Change("fewer-instructions", subject, body, (Replace(path, text),), -count)
     return Insert(path, text, line, before), change
 
 
@@ -255,10 +238,8 @@ _MAY_CHANGE = "No functional change intended."
 
 
 def _comment(path: str, area: str, line: str, text: str) -> Change:
-    subject = f"{area}: Say what the caller may rely on"
-    return Change(
-        COMMENT, subject, _MAY_CHANGE, (Insert(path, _note(text), line, before=bool(line)),)
-    )
+    edit = Insert(path, _note(text), line, before=bool(line))
+    return Change("comment", f"{area}: Say what the caller may rely on", _MAY_CHANGE, (edit,))
 
 
 _COMMENTS = (
@@ -284,7 +265,7 @@ _COMMENTS = (
         "Runs on the IRQ stack where there is one.",
     ),
     Change(
-        COMMENT,
+        "comment",
         "riscv: entry: Say why the registers are saved first",
         _MAY_CHANGE,
         (
@@ -314,7 +295,7 @@ _COMMENTS = (
 # Each is included by most files.  The guards are near the top, so all lines below move.
 _HEADERS = tuple(
     Change(
-        HEADER,
+        "header",
         f"{name}.h: Document what belongs here",
         _MAY_CHANGE,
         (Insert(f"include/linux/{name}.h", _note(text), f"#define {guard}" if guard else ""),),
@@ -331,7 +312,7 @@ _HEADERS = tuple(
 
 
 def _driver(area: str, subject: str, *edits: Edit) -> Change:
-    return Change(DRIVER, f"{area}: {subject}", "Found while reading the code.", edits)
+    return Change("driver", f"{area}: {subject}", "Found while reading the code.", edits)
 
 
 def _debug(path: str, area: str, line: str, text: str) -> Change:
@@ -395,7 +376,7 @@ _DRIVERS = (
 
 _OTHER_ARCHES = tuple(
     Change(
-        OTHER_ARCH,
+        "other-arch",
         f"{area}: Describe the way in",
         "Readers look for it here.",
         (Insert(path, _note(f"{area}: interrupts are off when this code is entered.")),),
@@ -413,7 +394,7 @@ _OTHER_ARCHES = tuple(
 
 _DOCUMENTS = tuple(
     Change(
-        DOCUMENTATION,
+        "documentation",
         f"Documentation: {area}: Add a note on versions",
         "Asked on the list more than once.",
         (Insert(path, "\n.. note:: This text describes the version that it comes with.\n"),),
@@ -430,7 +411,7 @@ _DOCUMENTS = tuple(
 
 _SELFTESTS = tuple(
     Change(
-        SELFTEST,
+        "selftest",
         f"selftests/{area}: Say what a failure means",
         "Reports of failures left it out.",
         (Insert(path, _note("A failure here is a bug of the kernel, not of the test.")),),
@@ -448,7 +429,7 @@ _SELFTESTS = tuple(
 
 def _refactoring(area: str, edit: Rename | Move) -> Change:
     what = f"Give {edit.old} a better name" if isinstance(edit, Rename) else "Sort the helpers"
-    return Change(REFACTORING, f"{area}: {what}", _MAY_CHANGE, (edit,))
+    return Change("refactoring", f"{area}: {what}", _MAY_CHANGE, (edit,))
 
 
 _REFACTORINGS = (
@@ -509,13 +490,7 @@ _REFACTORINGS = (
 
 # By kind, what a history has some of.
 HARMLESS: tuple[Sequence[Change], ...] = (
-    _COMMENTS,
-    _HEADERS,
-    _DRIVERS,
-    _OTHER_ARCHES,
-    _DOCUMENTS,
-    _SELFTESTS,
-    _REFACTORINGS,
+    *(_COMMENTS, _HEADERS, _DRIVERS, _OTHER_ARCHES, _DOCUMENTS, _SELFTESTS, _REFACTORINGS),
 )
 
 
@@ -530,7 +505,7 @@ def _broken(
 
 BUILD_BREAKS = (
     _broken(
-        BUILD_BREAK,
+        "build-break",
         "kernel/exit.c",
         "exit: Add a helper for the exit code",
         "SYSCALL_DEFINE1(exit, int, error_code)",
@@ -540,7 +515,7 @@ BUILD_BREAKS = (
         before=True,
     ),
     _broken(
-        BUILD_BREAK,
+        "build-break",
         "kernel/fork.c",
         "fork: Include what is used",
         "#include <linux/rseq.h>",
@@ -548,7 +523,7 @@ BUILD_BREAKS = (
         "#include <linux/task_limits.h>\n",
     ),
     _broken(
-        BUILD_BREAK,
+        "build-break",
         TRAPS,
         "riscv: traps: Check the size of the saved registers",
         "static DEFINE_RAW_SPINLOCK(die_lock);",
@@ -557,7 +532,7 @@ BUILD_BREAKS = (
         before=True,
     ),
     _broken(
-        BUILD_BREAK,
+        "build-break",
         "init/main.c",
         "init: Free the marks of the boot",
         "exit_boot_config();",
@@ -565,7 +540,7 @@ BUILD_BREAKS = (
         "\t{\n\t\textern void free_boot_marks(void);\n\n\t\tfree_boot_marks();\n\t}\n",
     ),
     _broken(
-        BUILD_BREAK,
+        "build-break",
         "kernel/sys.c",
         "sys: Make sure that types of IDs are numbered from 0",
         "SYSCALL_DEFINE0(getpid)",
@@ -574,7 +549,7 @@ BUILD_BREAKS = (
         before=True,
     ),
     _broken(
-        BUILD_BREAK,
+        "build-break",
         "include/linux/pid.h",
         "pid: Prepare for a list of namespaces",
         "#define _LINUX_PID_H",
@@ -586,7 +561,7 @@ BUILD_BREAKS = (
 # All of them panic after the console is there, so that nobody waits for a timeout.
 BOOT_BREAKS = (
     _broken(
-        BOOT_BREAK,
+        "boot-break",
         "init/main.c",
         "init: Check that RCU has left its boot mode",
         "rcu_end_inkernel_boot();",
@@ -595,7 +570,7 @@ BOOT_BREAKS = (
         before=True,
     ),
     _broken(
-        BOOT_BREAK,
+        "boot-break",
         TRAPS,
         "riscv: traps: Refuse system calls from the kernel's half",
         "regs->epc += 4;",
@@ -603,7 +578,7 @@ BOOT_BREAKS = (
         '\t\tif (regs->epc < TASK_SIZE)\n\t\t\tpanic("riscv: system call from kernel space\\n");\n',
     ),
     _broken(
-        BOOT_BREAK,
+        "boot-break",
         "fs/binfmt_elf.c",
         "binfmt_elf: Reject programs of other machines early",
         "if (memcmp(elf_ex->e_ident, ELFMAG, SELFMAG) != 0)",
@@ -612,7 +587,7 @@ BOOT_BREAKS = (
         before=True,
     ),
     _broken(
-        BOOT_BREAK,
+        "boot-break",
         "arch/riscv/kernel/process.c",
         "riscv: process: Insist on an aligned stack",
         "regs->epc = pc;",

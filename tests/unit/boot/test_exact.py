@@ -101,16 +101,8 @@ def test_a_whole_run(tmp_path: Path) -> None:
     [
         ("exit 1", "QEMU ended before the guest said anything: QEMU ended with status 1"),
         ("echo booting; exit 0", "the machine rebooted or was switched off, before the probe"),
-        ("echo booting; sleep 100", "stopped after 1 s without progress, before the probe started"),
-        (
-            "echo kentry-probe start arm64; sleep 100",
-            "without progress, while the cases ran",
-        ),
+        ("echo kentry-probe start arm64; sleep 100", "without progress, while the cases ran"),
         ("yes all work and no play", "it was stopped because it printed more than 4 MiB"),
-        (
-            "echo 'Kernel panic - not syncing: Oops'",
-            "The kernel panicked before the probe started: Oops",
-        ),
         ("echo 'Internal error: Oops: 96 [#1]'; echo x0; sleep 100", "oopsed before .*: Internal"),
         ("echo 'Kernel panic - not syncing: no init'; sleep 100", "panicked before .*: no init"),
         ("while :; do printf '\\033[2J'; done", "because it printed more than 4 MiB"),

@@ -223,13 +223,6 @@ def test_a_cache_that_may_not_be_written_is_read(
     assert load("6.1") == first
 
 
-def test_what_is_damaged_is_fetched_again(archive: Archive) -> None:
-    first = load("6.1.170-3")
-    first.image.write_bytes(b"damaged")
-    assert load("6.1.170-3") == first
-    assert first.image.read_bytes() == fakes.image()
-
-
 def test_a_mirror_in_the_middle_of_an_update_has_whole_lists_under_the_other_name(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

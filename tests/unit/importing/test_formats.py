@@ -121,7 +121,6 @@ def test_a_csv_table_with_repetitions() -> None:
         ('side,getpid (ops/s)\nold,"8,000"', (2, "old", "getpid", "ops_per_s", "8,000")),
         ("side,instructions\nold,200", (2, "old", "syscall", "all-instructions", "200")),
     ],
-    ids=["side-column", "no-side", "heading", "unit-column", "grouped", "no-case"],
 )
 def test_where_side_case_and_unit_may_stand(
     table: str, number: tuple[int, str, str, str, str]
@@ -172,7 +171,6 @@ def test_a_percentage_keeps_what_it_is_of() -> None:
         (f"{LINE}\nPipe Throughput  1.2.3 lps   (10.0 s, 7 samples)", "Line 2 of"),
         (f"./syscall 0.{'0' * 30}1\nCOUNT|50|1|lps\nTIME|0.{'0' * 30}1", "Line 2 of"),
     ],
-    ids=["word", "version", "short", "nan", "unit", "too-long", "two-points", "too-fast"],
 )
 def test_what_is_no_number_is_an_error_with_its_line(text: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
@@ -202,7 +200,6 @@ def test_a_file_that_is_cut_anywhere_is_read_or_refused(name: str) -> None:
         f"\x1b[1mBefore:\x1b[0m\n\x1b]0;title\x07{LINE}\x08\n".encode(),
         f"Before:\n{LINE}".encode(),
     ],
-    ids=["crlf", "cr", "latin-1", "byte-order-mark", "escapes", "no-newline"],
 )
 def test_line_ends_and_encodings(data: bytes, tmp_path: Path) -> None:
     file = tmp_path / "output.txt"
@@ -220,7 +217,6 @@ def test_line_ends_and_encodings(data: bytes, tmp_path: Path) -> None:
         b"\xff" * 100,
         b"| name | score |\n| a | 1 |\n",
     ],
-    ids=["binary", "empty", "prose", "undecodable", "table-without-labels"],
 )
 def test_a_file_without_numbers_is_an_error(data: bytes, tmp_path: Path) -> None:
     file = tmp_path / "x"
@@ -281,7 +277,6 @@ def test_the_published_numbers_of_a_case_page(name: str, amounts: list[float]) -
         "In ns:\n  getpid\n" + "x: " + "1 " * 1900 + "\n" + "row: 5\n" * 5000,
         *(f"{LINE}\n{long}\n{long}%\n" for long in ("9" * 10**5, "1 " * 50_000, "| " * 50_000)),
     ],
-    ids=["headings", "colons", "columns", "digits", "numbers", "bars"],
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
     began = time.monotonic()
@@ -315,7 +310,7 @@ def test_a_percentage_is_of_its_base() -> None:
 
 
 @pytest.mark.parametrize("name", samples.ALL)
-@pytest.mark.parametrize("arch", ["arm64", "riscv64", "ia64"])
+@pytest.mark.parametrize("arch", ["arm64", "ia64"])
 def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     found = imported(samples.ALL[name], arch)

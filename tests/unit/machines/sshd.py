@@ -70,22 +70,14 @@ class Server:
             **(env or {}),
         }
         # One SetEnv is all that is read of them; those of the command line stand first.
-        (self.folder / "sshd_config").write_text(
-            "\n".join(
-                [
-                    *settings,
-                    f"Port {self.port}",
-                    "ListenAddress 127.0.0.1",
-                    f"HostKey {self.folder / 'host'}",
-                    f"AuthorizedKeysFile {self.folder / 'authorized'}",
-                    "PidFile none",
-                    "StrictModes no",  # the folder is below /tmp
-                    "UsePAM no",
-                    "SetEnv " + " ".join(f'{name}="{value}"' for name, value in variables.items()),
-                    "",
-                ]
-            )
-        )
+        lines = [
+            *(*settings, f"Port {self.port}", "ListenAddress 127.0.0.1"),
+            f"HostKey {self.folder / 'host'}",
+            f"AuthorizedKeysFile {self.folder / 'authorized'}",
+            *("PidFile none", "StrictModes no", "UsePAM no"),  # the folder is below /tmp
+            "SetEnv " + " ".join(f'{name}="{value}"' for name, value in variables.items()),
+        ]
+        (self.folder / "sshd_config").write_text("\n".join([*lines, ""]))
         self.write_client()
         assert SSHD
         with (self.folder / "log").open("ab") as log:
@@ -101,23 +93,12 @@ class Server:
         key = (self.folder / "host.pub").read_text()
         mark = f"[127.0.0.1]:{self.port}"
         (self.folder / "known").write_text(f"{mark} {key}" if known is None else known)
-        (self.folder / "ssh_config").write_text(
-            "\n".join(
-                [
-                    *settings,
-                    "Host target",
-                    "HostName 127.0.0.1",
-                    f"Port {self.port}",
-                    "Host *",
-                    f"UserKnownHostsFile {self.folder / 'known'}",
-                    "GlobalKnownHostsFile none",
-                    f"IdentityFile {self.folder / 'user'}",
-                    "IdentitiesOnly yes",
-                    "IdentityAgent none",
-                    "",
-                ]
-            )
-        )
+        lines = [
+            *(*settings, "Host target", "HostName 127.0.0.1", f"Port {self.port}", "Host *"),
+            *(f"UserKnownHostsFile {self.folder / 'known'}", "GlobalKnownHostsFile none"),
+            *(f"IdentityFile {self.folder / 'user'}", "IdentitiesOnly yes", "IdentityAgent none"),
+        ]
+        (self.folder / "ssh_config").write_text("\n".join([*lines, ""]))
 
     def _wait(self) -> None:
         deadline = time.monotonic() + _START_SECONDS

@@ -229,17 +229,6 @@ def test_a_file_that_cannot_be_put_there_is_one_sentence(tmp_path: Path, probe: 
         lines_of(tmp_path, text)
 
 
-def test_a_board_of_another_kind_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(BoardMachine, "run", lambda self, command, timeout: (["vax"], 0))
-    with (
-        pytest.raises(MachineError, match="board:x is 'vax'"),
-        open_machine("board:x", options(tmp_path, SERIAL)),
-    ):
-        pass
-
-
 @pytest.mark.parametrize(
     ("name", "words"), [("", "No labgrid"), ("none.yaml", "no labgrid environment none.yaml")]
 )

@@ -112,13 +112,10 @@ START = "echo kentry-probe start arm64"
 @pytest.mark.parametrize(
     ("script", "words", "options"),
     [
-        ("echo 'qemu: no kernel' >&2; exit 1", "QEMU ended before the guest said anything", {}),
-        ("echo booting", "the machine rebooted or was switched off, before the probe", {}),
         ("echo booting; exit 3", "QEMU ended with status 3, before the probe started", {}),
         ("echo booting; sleep 100", "it was stopped after 1 s, before the probe", {}),
         ("sleep 100", "it was stopped after 0.5 s, before", {"boot_timeout": 0.5, "timeout": 60}),
         (f"{START}; sleep 100", "it was stopped after 1 s, while the cases ran", {}),
-        (f"{START}; echo 'Kernel panic - not syncing: Oops'", "panicked while the cases ran", {}),
         (
             f"{START}; echo kentry-probe end cases=1; sleep 100",
             "did not switch itself off after its end mark",
