@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 458,
+    "(loose)": 452,
     "arch": 1315,
     "boot": 1991,
-    "commands": 3004,
+    "commands": 2978,
     "compare": 1584,
     "count": 1244,
     "host": 1423,
@@ -34,14 +34,14 @@ BUDGET = {
     "models": 969,
     "path": 1176,
     "results": 2807,
-    "show": 5381,
+    "show": 5275,
     "stats": 693,
     "study": 2621,
     "time": 1741,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33538
+TESTS_BUDGET = 33121
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

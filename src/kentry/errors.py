@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every error a user can meet: one sentence, its remedy, its exit code.
-
-Nothing but `cli.main` turns these into output and an exit status.
-"""
+"""Every error a user can meet, which only `cli.main` turns into output and an exit status."""
 
 from collections.abc import Iterable
 
@@ -25,10 +22,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 class KentryError(Exception):
-    """An error with one sentence that says what is wrong and one that says what to do.
-
-    `detail` is printed below both, as it is: a console's last lines, a tool's own words.
-    """
+    """A sentence of what is wrong, one of what to do; `detail` is a tool's own words below them."""
 
     exit_code = EXIT_MISTAKE
     # In use by git bisect run: another commit would have the same mistake, unless it is this one's.

@@ -177,7 +177,6 @@ def run(options: Options) -> int:
 
 
 def _resumed(options: Options, state: State) -> Options:
-    """The options of the tree's last bisection; UserError where others are given beside."""
     plain = Options()
     given = [name for name in _KEPT if getattr(options, name) != getattr(plain, name)]
     kept = state.asked(_KEPT)

@@ -69,7 +69,6 @@ def _lines(findings: list[dict[str, str]]) -> list[str]:
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
-    """What is looked at, and a function that returns its state or raises KentryError."""
 
     def probe(arch: Arch) -> str:
         return probe_file(arch).name

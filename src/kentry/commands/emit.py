@@ -70,11 +70,9 @@ def emit(
     changelog: Callable[[], Layout] | None = None,
     picture: Callable[[], Chart] | None = None,
 ) -> None:
-    """Writes a result in the form that the options ask for: JSON, a changelog, or text.
+    """Writes a result as JSON, a changelog, or text, and the picture beside any of them.
 
-    A picture goes into the file that --picture names, beside the other forms.
-    Text is as wide as the terminal.  A command that writes a file beside it waits for no pager, nor
-    does one that git runs.
+    A command that writes a file, too, waits for no pager, nor does one that git runs.
     """
     # The parser of the command line needs none of them.
     from kentry.host.cache import write_atomically

@@ -248,10 +248,6 @@ class TreeOptions(MeasureOptions):
         help="try N commits at once; builds still come one after the other",
     )
 
-    def has_commits(self) -> bool:
-        """Whether the command line names commits."""
-        raise NotImplementedError
-
     def request(self) -> Request:
         """How to build."""
         return replace(super().request(), compiler=self.compiler)
@@ -329,10 +325,7 @@ def _file(text: str) -> Path:
 def obtain_both(
     inputs: tuple[str, str], options: MeasureOptions, *, fresh: bool = False
 ) -> tuple[Recording, Recording, list[str] | None]:
-    """Two recordings as of obtain(), and the names of the cases that --case chooses of files.
-
-    A pattern stands for what it matches in a file; the other side is measured for that.
-    """
+    """Two recordings, and the cases that --case names in a file; a spec is measured for those."""
     files = [text for text in inputs if not is_spec(text)]
     sides = {file: obtain(file, options) for file in files}
     names = None

@@ -31,7 +31,6 @@ _Make = Callable[[Any], Layout]
 # The recordings of a series, by commit and architecture.
 _ByRow = Mapping[tuple[str, str], Recording]
 
-
 _RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
 # By kind: the struct, what makes its document, and the command that writes the file.
 _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
@@ -46,10 +45,7 @@ KINDS = (_RECORDING, "series", *_FORMS, _REPLAY)
 
 
 def report(files: Sequence[Path]) -> str:
-    """One page of all files; two recordings are compared, those of a series are part of it.
-
-    RecordingError and UserError as the files are read.
-    """
+    """One page of all files; two recordings are compared, those of a series are part of it."""
     schemas = [(file, schema_of(file)) for file in files]
     # Files that are none of kentry's, too: what is wrong with them a reader says.
     recorded = {
@@ -90,7 +86,6 @@ def _kind(schema: str) -> str:
 def _read(
     file: Path, schema: str, recordings: Sequence[Recording], shown: list[Recording]
 ) -> Layout:
-    """The document of a file that is no recording; adds to `shown` the recordings that it shows."""
     kind = _kind(schema)
     if kind == _REPLAY:
         # It loads numba.
@@ -124,7 +119,6 @@ def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: s
 
 
 def _recordings_of(series: Series, recordings: Sequence[Recording]) -> _ByRow:
-    """Returns those of the recordings that are the series' rows."""
     found: dict[tuple[str, str], Recording] = {}
     base, *patches = series.rows
     by_commit = {row.commit: row for row in patches if row.commit}
@@ -143,10 +137,7 @@ def _recordings_of(series: Series, recordings: Sequence[Recording]) -> _ByRow:
 
 
 def _is_of(row: PatchRow, arch: str, series: Series, recording: Recording) -> bool:
-    """Whether a recording has the row's counts, and no case that the series does not have.
-
-    Of a case that depends on the context a row's count may be one that no context has.
-    """
+    """Whether it has the row's counts, but for cases with several, and no case beyond those."""
     cells = {one.case: row.cases.get(one.name) for one in series.columns if one.arch == arch}
     for case in recording.cases:
         cell = cells.get(case.name)
@@ -158,10 +149,7 @@ def _is_of(row: PatchRow, arch: str, series: Series, recording: Recording) -> bo
 
 
 def _paths_of(series: Series, measured: _ByRow) -> dict[tuple[int, str], PathDiff]:
-    """Returns by patch and column the difference of the paths before the patch and after it.
-
-    Of columns in which a patch changes the same the first one is compared.
-    """
+    """By patch and first column of its change, the difference of the paths before and after."""
     arches = {column.name: (column.case, column.arch) for column in series.columns}
     last: dict[str, PatchRow] = {}
     found = {}

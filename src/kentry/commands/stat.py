@@ -213,7 +213,6 @@ def _finish(
     layout: Callable[[], Layout],
     rows: Sequence[TimedComparison] = (),
 ) -> int:
-    """Prints, and keeps the recordings by side."""
     emit(options, layout, lambda: document)
     for side, recording in recordings.items():
         session.save(recording, side)
@@ -222,7 +221,6 @@ def _finish(
 
 
 def _time(session: Session, options: Options) -> int:
-    """Times a table, tails, or a sweep over working sets."""
     from kentry.show.stat import stat_blocks, stat_layout, sweep_blocks, tails_blocks
     from kentry.time.measurements import time_cases, time_sweep, time_tails
     from kentry.time.sampling import GROUPS
@@ -242,7 +240,6 @@ def _time(session: Session, options: Options) -> int:
 
 
 def _compare(session: Session, options: Options) -> int:
-    """Compares two kernels, or pairs of cases."""
     from kentry.show.stat import pair_blocks, stat_layout
     from kentry.time.measurements import NS, Schedule, compare_pairs, compare_two_kernels
 

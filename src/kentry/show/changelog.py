@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Results as text for a commit message: what changed, by how much, and how it was measured.
-
-It has at most 75 columns of ASCII, and each derived number follows from others in the text.
-"""
+"""Results for a commit message: what changed, by how much, and how it was measured."""
 
 from collections.abc import Iterator, Sequence
 
@@ -160,7 +157,6 @@ def comparison_changelog(comparison: Comparison) -> Layout:
 
 
 def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
-    """A row a case whose count changed or is undecided; the others by what they ran."""
     same: dict[str, list[str]] = {
         "The same instructions in both": [],
         "The same number of different instructions": [],
@@ -187,7 +183,6 @@ def _is_changed(case: CaseComparison) -> bool:
 
 
 def _function_blocks(case: CaseComparison) -> list[Block]:
-    """The functions that changed and the sum of all, as scripts/bloat-o-meter prints them."""
     share = f", chg {change(case.delta, case.old, 2).replace(' ', '')}" if case.old else ""
     total = f"Total: Before={case.old}, After={case.new}{share}"
     if not case.functions:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Charts as SVG, inside a page or alone: no script draws them, so print and mail have them.
+"""Charts as SVG, inside a page or alone; colours are classes of charts.css.
 
-Colours are classes of charts.css.  Each chart has a title for screen readers, and the page has its
-numbers in a table beside it.  Markup.format() escapes every text.
+Markup.format() escapes every text.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ CHANGE_KINDS = {
 
 
 class Frame(NamedTuple):
-    """A call: `size` instructions in a row from `first` on, with those of what it calls.
-
-    `depth` 0 is the row of the parts; `kind` is a class: a part's name, or what changed.
-    """
+    """A call with what it calls; depth 0 is the row of parts, `kind` a class of colour."""
 
     name: str
     first: int
@@ -92,10 +88,7 @@ class Frame(NamedTuple):
 def frames(
     code: Sequence[Instruction], arch: Arch, changed: Sequence[FunctionDelta] | None = None
 ) -> list[Frame]:
-    """Returns the parts of a path, and below them its calls, in the order of execution.
-
-    With `changed` a function's frames say how it differs from the other kernel.
-    """
+    """The parts of a path, and below them its calls, which say how the functions changed."""
     deltas = {
         name: one
         for one in changed or ()
@@ -134,10 +127,7 @@ def frames(
 
 
 def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
-    """The path from left to right, calls below their callers; `scale` instructions wide.
-
-    A frame's width is in per cent, so that a script can zoom, and text beyond it is cut off.
-    """
+    """The path, `scale` instructions wide; widths are in per cent, so that a script can zoom."""
     least = sorted((one.size for one in frames), reverse=True)[_FRAMES:][:1] or [0]
     drawn = [one for one in frames if one.size > least[0]]
     boxes = []
@@ -150,10 +140,7 @@ def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
 
 
 class Point(NamedTuple):
-    """A point or a bar; `mark` is a class: change, point, recommended or unknown.
-
-    `title` is the whole sentence about it, `label` a text beside it, `link` an element's id.
-    """
+    """A point or bar; `mark` is a class: change, point, recommended or unknown; `link` an id."""
 
     x: float
     y: float
@@ -172,7 +159,6 @@ class _Axis(NamedTuple):
     end: float
 
     def at(self, value: float) -> float:
-        """The place of a value."""
         if self.high == self.low:
             return (self.start + self.end) / 2
         share = (value - self.low) / (self.high - self.low)
@@ -373,10 +359,7 @@ def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
 
 
 def spread(one: Distribution, label: str, beside: Distribution | None = None) -> Markup:
-    """A histogram of the processes' values, the interval of the value, the floor around it.
-
-    The axis has room for `beside`, so that two charts can have one axis.
-    """
+    """A histogram of the processes' values with interval and floor, on one axis with `beside`."""
     values, value, unit = one.values, one.value, one.unit
     # A floor is a share of the value.
     wide = (one.floor or 0) * value

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry diff` prints: verdicts, then functions, then caveats.
-
-A change of a noisy metric has no digit beyond its interval.
-"""
+"""What `kentry diff` prints: verdicts, then functions, then caveats."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,10 +42,7 @@ _ROW = 120
 def comparison_layout(
     comparison: Comparison, shown: int | None = SHOWN, *, of_metrics: bool = True
 ) -> Layout:
-    """Lays out a comparison, with `shown` rows in a table of functions, None for all.
-
-    Without `of_metrics` there are tables for instructions alone.
-    """
+    """Lays out a comparison; without `of_metrics` only instructions have tables of functions."""
     old, new, rows = comparison.old, comparison.new, comparison.rows
     packed = comparison.modal_paths
     places = {id(row): f"row-{place}" for place, row in enumerate(rows)}
@@ -91,7 +85,6 @@ def comparison_layout(
 def _folds(
     comparison: Comparison, shown: int | None, places: dict[int, str], *, of_metrics: bool
 ) -> tuple[list[Block], list[str]]:
-    """Returns where each row changed, and the names of these blocks."""
     packed, times = comparison.modal_paths, comparison.distributions or {}
     # What was imported may be of an architecture that kentry does not know.
     arch = find_arch(comparison.new.kernel["arch"]) if packed else None
@@ -133,7 +126,6 @@ def _fold(
     pair: PathPair | None,
     arch: Arch | None,
 ) -> Fold:
-    """Returns where the count of one case changed; for a page both paths, too, on one scale."""
     metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
     of_page: list[Block] = []
     if pair and arch and not metric and not (row.identical_path and row.verdict == SAME):

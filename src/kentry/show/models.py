@@ -79,7 +79,6 @@ def _span(low: float | None, high: float | None) -> str:
 def _share_table(
     estimates: Sequence[Estimate], shares: Sequence[Sequence[Share]], shown: int | None = None
 ) -> Table:
-    """A row a function or part, a column a core; rows beyond the `shown` dearest are one row."""
     cores = [Column(one.core) for one in estimates]
     table = Table([text_column(most=34), Column("instructions"), *cores])
     rows = list(zip(*shares, strict=True))
@@ -106,7 +105,6 @@ def _share_table(
 
 
 def _left_blocks(estimates: Sequence[Estimate]) -> Iterator[Block]:
-    """What the models do not know: with its figure and source, or without; by core."""
     sources: dict[str, int] = {}
     texts: dict[str, list[str]] = {}
     for core in dict.fromkeys(one.core for one in estimates):
@@ -159,10 +157,7 @@ def _change(cycles: float) -> str:
 
 
 def series_estimate_blocks(series: Series, columns: Iterable[SeriesColumn]) -> list[Block]:
-    """A row a patch: the cycles of each core in these columns, and the step; [] without any.
-
-    A step is against the last row that has the number, as that of the count is.
-    """
+    """A row a patch: each core's cycles, the step from the last row that has some; or []."""
     first = series.rows[0].cases
     found = [
         (column, one)

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How numbers are printed: percentages with their base, intervals, durations, rates.
-
-A number with an interval has no digit beyond it.  A value that is not zero is never printed as
-zero, and a share that is not whole never as 100 %.
-"""
+"""How numbers are printed: no digit beyond an interval, no 0 and no 100 % that are none."""
 
 import math
 

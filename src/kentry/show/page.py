@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The page: results below each other, with their JSON, in one file that needs no other.
 
-Names of kernels, functions, patches and files come from anyone.  Every text is escaped, the JSON
-is harmless inside a script element, and a content security policy with the hashes of the page's
-own script and style keeps a browser from running or loading anything else.
+Texts come from anyone.  All are escaped, the JSON is harmless inside a script element, and by the
+page's content security policy a browser runs and loads nothing but its own script and style.
 """
 
 import base64

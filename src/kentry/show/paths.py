@@ -29,10 +29,7 @@ from kentry.show.table import plain
 
 
 def place_text(lines: Sequence[SourceLine]) -> str:
-    """The line, and after "<" the outermost one that it was inlined into; "" if not known.
-
-    Of a file it has the name alone: with its folder it would be longer than most instructions.
-    """
+    """The line, without its file's folder; after "<" the outermost one that it was inlined into."""
     names = [f"{one.file.rpartition('/')[2]}:{one.line}" for one in lines]
     return plain(" < ".join([names[0], "...", names[-1]] if len(names) > 2 else names))
 
@@ -66,7 +63,6 @@ def _case_blocks(case: AnnotatedCase) -> list[Block]:
 
 
 def _part_lines(part: PathPart) -> Iterator[str]:
-    """A line for each instruction, indented by call depth, its source line where it changes."""
     yield f"{part.part} ({len(part.instructions)})"
     places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
     width = max(map(len, places))

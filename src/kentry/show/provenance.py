@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How a result was measured: kernel, config, compiler, emulator, windows, caveats.
 
-For a changelog each fact is a sentence of the list at its end.  git, patch(1) and checkpatch.pl
-read a commit message too, so texts from outside are changed where these would misread them.
+Of a changelog's texts from outside what git, patch(1) and checkpatch.pl would misread is changed.
 """
 
 import re

@@ -139,7 +139,6 @@ def _other_windows(case: CaseResult) -> Iterator[str]:
 
 
 def _added_blocks(added: Iterable[AddedByState]) -> Iterator[Block]:
-    """Yields the functions that a vector state adds, once for states that add the same ones."""
     tables: dict[tuple[object, ...], tuple[CaseComparison, State, list[str]]] = {}
     for case, state, base in added:
         if case.delta:
@@ -189,7 +188,6 @@ def matrix_blocks(recording: Recording, arch: Arch) -> list[Block]:
 
 
 def _events(case: CaseResult) -> str:
-    """The events per call; how many windows have the count unless all have."""
     count, calls = case.metrics[INSTRUCTIONS], case.parsed.calls
     times: Counter[tuple[str, str]] = Counter()
     for event in case.events or ():
@@ -273,10 +271,7 @@ def time_blocks(
     noisy: Mapping[str, Distribution],
     beside: Mapping[str, Distribution] | None = None,
 ) -> Iterator[Block]:
-    """Yields the noisy metrics of a case, each with the distribution of its processes.
-
-    The charts have one axis with those of `beside`.
-    """
+    """The noisy metrics of a case with their processes, on one axis with those of `beside`."""
     for metric, one in noisy.items():
         value, interval = with_interval(one.value, one.interval)
         blocks: list[Block] = []

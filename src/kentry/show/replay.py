@@ -88,10 +88,7 @@ def replay_layout(replay: ReplayDocument) -> Layout:
 
 
 def replay_picture(replay: ReplayDocument) -> Chart:
-    """Draws the first sweep: of several traces a curve each, of one its own policy and `keep`.
-
-    UserError without a sweep.
-    """
+    """The first sweep, each of several traces a curve; UserError without a sweep."""
     if not replay.sweeps:
         raise UserError(
             "Access cannot be turned off on that architecture: there is nothing to sweep.",
@@ -116,10 +113,7 @@ def sweep_chart(
     beside: Mapping[str, Sequence[float]] | None = None,
     levels: Sequence[tuple[float, str]] = (),
 ) -> Chart:
-    """Draws the cost of a call over a policy's parameter, the least as a large dot.
-
-    `beside` are curves of workloads, `levels` policies without the parameter.
-    """
+    """Draws the cost of a call over a policy's parameter, beside workloads and other policies."""
     per_call = f"{_units(unit)[0]} a call"
 
     def text(value: float) -> str:
@@ -151,7 +145,6 @@ def sweep_chart(
 
 
 def _trace_blocks(trace: ReplayedTrace) -> Iterator[Block]:
-    """The trace, and whether the replay of its kernel's own policy does what the kernel did."""
     kernel, check = trace.kernel, trace.check
     bits = f", {trace.vl} bits" if trace.vl else ""
     yield Prose(
@@ -228,7 +221,6 @@ def _rank_blocks(ranking: TraceRanking, unit: Unit) -> Iterator[Block]:
 
 
 def _mean_blocks(means: Sequence[PolicyMean], traces: int, unit: Unit) -> Iterator[Block]:
-    """A row a policy, over all workloads, each counting the same: the least mean cost first."""
     means = sorted(means, key=lambda row: (row.per_call, row.policy))
     heads = (f"{_units(unit)[0]}/call", "mean regret", "most regret")
     policy, of = text_column("policy", most=_POLICY_WIDTH), text_column("of", most=14)
@@ -277,7 +269,6 @@ def _sweep_blocks(advice: Recommendation, workloads: Sequence[str], unit: Unit) 
 def _sweep_sentences(
     advice: Recommendation, workloads: Sequence[str], per_call: str
 ) -> Iterator[str]:
-    """What a sweep says: its least value and those as good, and what its traces cannot tell."""
     text, never = partial(value_text, advice.family), advice.never
     unreached = never.unreached if never else None
     if advice.flat:

@@ -45,10 +45,7 @@ def series_layout(
     shown: int | None = SHOWN,
     paths: Mapping[tuple[int, str], PathDiff] | None = None,
 ) -> Layout:
-    """Lays out a series; with `functions` also at most `shown` of every step, None for all.
-
-    `paths` are for a page what patches change in the paths, by patch and column.
-    """
+    """Lays out a series; `functions` adds those of each step, `paths` of a patch are for a page."""
     groups = grouped(series)[0]
     of_rows: list[Block] = [*_problem_blocks(series)]
     for row in series.rows if functions else ():
@@ -174,10 +171,7 @@ def _cell_blocks(names: Sequence[str], cell: SeriesCell, case: str) -> Iterator[
 
 
 def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], list[SeriesColumn]]:
-    """Each shown column with the others of its steps, and the columns in which nothing changed.
-
-    If nothing changed in any column, one is shown anyway: its counts are the result.
-    """
+    """Each shown column (at least one) with the others of its steps, and the unchanged columns."""
     found: dict[tuple[object, ...], list[SeriesColumn]] = {}
     unchanged = []
     for column in series.columns:
@@ -273,7 +267,6 @@ def summary_blocks(series: Series) -> list[Block]:
 
 
 def _event_blocks(series: Series) -> Iterator[Block]:
-    """A sentence for each change of events in a patch, with the cases that it is the same for."""
     for row in series.rows:
         groups: dict[str, list[str]] = {}
         for column in series.columns:
@@ -293,7 +286,6 @@ def _baselines(series: Series, columns: Iterable[SeriesColumn]) -> str:
 
 
 def _same_counts(series: Series) -> Iterator[str]:
-    """Which patches that change no count run the same instructions, and which do not."""
     patches = [row for row in series.rows if row.patch]
     identical = [row for row in patches if row.identical_path]
     if identical:
@@ -346,7 +338,6 @@ def _gaps(series: Series) -> Iterator[tuple[str, str]]:
 
 
 def _spread(series: Series) -> Iterator[str]:
-    """The cells in which not all windows have the count."""
     texts: dict[str, list[str]] = {"Not in all windows": [], "Undecided": []}
     for row in series.rows:
         where = f"patch {row.patch}" if row.patch else "baseline"

@@ -90,10 +90,7 @@ def tails_blocks(tails: Sequence[Tail]) -> list[Block]:
 
 
 def pair_blocks(rows: Sequence[TimedComparison], ending: Ending) -> list[Block]:
-    """Three lines a pair: the verdict, the change, and what it is held against.
-
-    The confidence is that of all planned looks; the interval of each look is wider.
-    """
+    """Three lines a pair; the confidence is of all planned looks, and a look's own is higher."""
     blocks: list[Block] = []
     confidence = level(CONFIDENCE)
     for row, estimate in zip(rows, ending.rows, strict=True):
@@ -122,7 +119,6 @@ def pair_blocks(rows: Sequence[TimedComparison], ending: Ending) -> list[Block]:
 
 
 def _value(metric: NoisyMetric) -> tuple[str, str]:
-    """The value and half of its interval, with no digit beyond that."""
     if metric.interval is None:
         return significant(metric.value, 4), "?"
     half = (metric.interval[1] - metric.interval[0]) / 2
@@ -145,7 +141,6 @@ def _values(row: TimedComparison) -> tuple[str, str]:
 
 
 def _share(share: float | None) -> str | None:
-    """A fraction in per cent, with two digits; None if unknown."""
     return None if share is None or not math.isfinite(share) else significant(100 * share, 2)
 
 

@@ -109,7 +109,6 @@ def bisection_layout(bisection: Bisection, shown: int | None = SHOWN) -> Layout:
 
 
 def _answer_blocks(answer: Bisection | Answer, unit: str, shown: int | None) -> Iterator[Block]:
-    """The commits that made a change, and those of which one made it."""
     for culprit in answer.culprits:
         yield from ("", _culprit_fold(culprit, unit, shown))
     for suspects in answer.suspects:
@@ -134,7 +133,6 @@ def steps_layout(
 
 
 def _step_table(steps: Sequence[Step], *, by_program: bool) -> Table:
-    """What became of each commit, tried by kentry or by a program of the user's."""
     names = [text_column("commit"), Column("value"), text_column("subject", most=34)]
     table = Table([*names, text_column("how", wraps=True)])
     words = _BY_PROGRAM if by_program else _STATUS
@@ -263,10 +261,9 @@ def log_chart(log: Log) -> Chart:
 
 
 def _sparkline(log: Log, levels: str) -> Iterator[str]:
-    """Yields a character a kernel, or a stretch of kernels where there are more than columns.
+    """A character a kernel, or a stretch of kernels, whose last one stands for it.
 
-    A kernel that was not tried has the value of those on both sides where these are the same; the
-    last of a stretch that changes stands for it.
+    A kernel that was not tried has the value of both sides where these are the same.
     """
     tried: dict[int, Real | None] = {one.place: one.value for one in log.points}
     known = {place: value for place, value in tried.items() if value is not None}
@@ -474,7 +471,6 @@ def _verdict(row: CheckRow) -> str:
 
 
 def _changes(check: Check) -> list[Block]:
-    """What --update wrote, and what it could not renew."""
     columns = [text_column("case", most=40), text_column("metric"), *map(Column, ("old", "new"))]
     table = Table([*columns, text_column("in")], width=_ROW)
     blocks: list[Block] = [Prose(f"written: {file}") for file in check.written or ()]

@@ -29,10 +29,7 @@ _ASCII = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u00d7",
 
 @dataclass(frozen=True)
 class Terminal:
-    """What text is laid out for; `headings` are the lines above tables that were laid out.
-
-    A `width` of None is none of a terminal: every report has its own.
-    """
+    """A width, None where it is no terminal, and the lines above tables, which are bold."""
 
     width: int | None
     headings: set[str] = field(default_factory=set)
@@ -79,10 +76,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def wrapped(text: str, first: str = "", then: str = "  ", width: int | None = None) -> list[str]:
-    """The lines of a sentence in ASCII.  A hyphen does not break a word, nor a blank "12 %".
-
-    Without `width`, they are no longer than 75 columns on a wide terminal either.
-    """
+    """The lines of a sentence, of 75 columns at most; no hyphen is broken, nor "12 %"."""
     lines = textwrap.wrap(
         plain(text).replace(" %", "\xa0%"),
         min(line_width(), WIDTH) if width is None else width,

@@ -146,7 +146,6 @@ def _path_lines(block: Paths) -> Iterator[str]:
 
 
 def _instruction_line(line: Line) -> str:
-    """The instruction where it is, or where it was, and at the right what is known of it."""
     row = line.row
     notes = [line.place] if row.change != SAME and line.place else []
     notes += [f"x{row.times}"] * (row.times > 1)

@@ -48,7 +48,6 @@ def _counted(count: int, what: str) -> str:
 
 
 def _unit_of(trace: VectorTrace, statistics: Statistics | None = None) -> str:
-    """What the unit is called on the trace's architecture: SVE, V, AVX."""
     if statistics and statistics.side.use == Event.USE_SME:
         return "SME"
     return find_arch(trace.meta["arch"]).vector.units[0].what
@@ -125,7 +124,6 @@ def _use_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
 
 
 def _loads(statistics: Statistics) -> tuple[str, str]:
-    """What a load is and what follows it, in a word each."""
     return ("FPSIMD-only load", "trap") if statistics.by_trap else ("restore", "use")
 
 

@@ -92,6 +92,7 @@ def check(line: str, datum: str, capsys: Capture) -> None:
         ("annotate old.json long", "is not a"),
         ("annotate old.json none.json", "cannot be read"),
         ("annotate old.json new.json --case read", "Unknown case 'read'"),
+        ("annotate old.json read.json --case read", "has no case read"),
         ("annotate old.json new.json --core cortex-a55", f"--core {NO_EFFECT}"),
         ("annotate old.json new.json --context -1", "not a whole number"),
         ("annotate old.json --context 5", f"--context {NO_EFFECT}"),

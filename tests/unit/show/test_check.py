@@ -75,12 +75,6 @@ def test_the_summary_counts_what_does_not_hold(rows: list[CheckRow], sentence: s
     assert summary(made(*rows)) == sentence
 
 
-def test_the_whole_is_over_before_it_is_undecided() -> None:
-    assert made(row(UNDECIDED, reason="x"), row(OVER)).verdict == OVER
-    assert made(row(UNDECIDED, reason="x"), row(WITHIN)).verdict == UNDECIDED
-    assert made(row(WITHIN)).verdict == WITHIN
-
-
 def test_a_range_shows_both_ends() -> None:
     assert row_sentence(row(OVER, high=320)) == "312..320 instructions, at most 310: over by 2"
 

@@ -14,11 +14,9 @@ from kentry.cli import main
 from kentry.commands.pages import KINDS, report
 from kentry.compare.counted import compare, with_paths_and_samples
 from kentry.errors import RecordingError, UserError
-from kentry.models.caches import with_misses
 from kentry.path.calls import call_depths
 from kentry.results.document import dump
 from kentry.results.recording import (
-    Access,
     read_recording,
     write_recording,
 )
@@ -350,18 +348,3 @@ def test_times_have_their_distribution_and_floor(tmp_path: Path) -> None:
     assert text.count('class="floor"') == 1
     heights = [int(one) for one in re.findall(r"(\d+) of 80 processes", text)]
     assert sum(heights) == 80
-
-
-def test_misses_are_on_the_page_as_in_the_file(tmp_path: Path) -> None:
-    base = recording({"getppid": [("f", 40)]}, kernel={"arch": "arm64"})
-    (case,) = base.cases
-    paths = tuple(replace(one, rows=(Access(0, 64, 8, False).row,)) for one in case.paths)
-    found = with_misses(replace(base, cases=[replace(case, paths=paths)]), ["neoverse-n1"])
-    file = tmp_path / "one.json"
-    write_recording(found, file)
-    page = page_of([file])
-    (misses,) = page.json[0]["cases"][0]["misses"]
-    cells = [text for _, text in page.cells]
-    at = cells.index("cold")
-    assert cells[at + 1 : at + 1 + len(misses["cold"])] == [str(one) for one in misses["cold"]]
-    assert misses["cold"][1] == 1

@@ -31,14 +31,6 @@ def test_a_side_without_a_name_has_no_change() -> None:
     assert rows == [["2", "getpid", "90.00", "ns"], ["5", "new", "getpid", "80.00", "ns"]]
 
 
-@pytest.mark.parametrize("name", samples.ALL)
-def test_the_text_is_ascii_in_75_columns(name: str) -> None:
-    text = to_text(imported_layout([imported(samples.ALL[name])]))
-    assert text.isascii()
-    assert max(map(len, text.splitlines())) <= 75
-    assert not any(line.endswith(" ") for line in text.splitlines())
-
-
 def test_the_json_fits_its_schema() -> None:
     schema = json.loads(SCHEMA.read_text())
     for sample in samples.ALL.values():

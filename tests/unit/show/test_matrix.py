@@ -1,30 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The matrix of vector states: numbers per call, what is not decided, events that changed."""
-
-from collections.abc import Iterable
+"""The matrix of vector states: numbers per call, what is not decided."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kentry.arch import ARCHES
 from kentry.compare.counted import compare
 from kentry.results.case_name import USES
-from kentry.results.comparison import CaseComparison, EventDelta
-from kentry.results.recording import Recording, VectorEvent
-from kentry.show.blocks import Block, Table
+from kentry.results.comparison import EventDelta
+from kentry.results.recording import Recording
+from kentry.show.blocks import Table
 from kentry.show.comparison import event_change_blocks
 from kentry.show.recording import (
     matrix_blocks,
     recording_layout,
 )
-from kentry.show.text import to_text, written
-from tests.builders import recording
+from kentry.show.text import to_text
 from tests.unit.show.samples import DISCARD, measured
-from tests.unit.vector.builders import MARKERS, with_events
 
-ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
 CASES = ("getppid", "use-after-fork", "sched_yield", "clock_gettime")
 
 
@@ -33,14 +26,6 @@ def rows(found: Recording) -> list[list[str]]:
     table = matrix_blocks(found, ARCHES[found.kernel["arch"]])[0]
     assert isinstance(table, Table)
     return [["-" if cell is None else str(cell) for cell in row] for row in table.rows]
-
-
-def text_of(blocks: Iterable[Block]) -> str:
-    """The words, wherever lines are broken."""
-    return " ".join(written(blocks).split())
-
-
-# --- the matrix ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -121,55 +106,13 @@ def test_nothing_is_divided_by_zero() -> None:
     assert [row[4] for row in rows(found)] == ["-", "-"]
 
 
-@given(
-    st.lists(
-        st.builds(VectorEvent, *[st.sampled_from([*MARKERS, "w" * 30])] * 3, st.integers(1, 10**6)),
-        max_size=9,
-    ),
-    st.integers(1, 10**6),
-)
-def test_no_line_of_a_matrix_is_wider_than_a_mail(events: list[VectorEvent], count: int) -> None:
-    names = [f"{case}+vec={use}" for case in CASES for use in [*USES, "1/10"]]
-    paths = recording({name: [("f", 1)] for name in names}, {name: {count: 10} for name in names})
-    found = with_events(paths, dict.fromkeys(names, events))
-    assert max(map(len, written(matrix_blocks(found, RISCV)).splitlines())) <= 75
-
-
-# --- what changed --------------------------------------------------------
-
-
-def change(name: str, *events: EventDelta) -> CaseComparison:
-    [case] = compare(recording({name: [("f", 5)]}), recording({name: [("f", 7)]})).cases
-    return replace(case, events=events)
-
-
-GONE = EventDelta("discard", "syscall", 1, 0, ("do_trap_ecall_u",))
-CAME = EventDelta("save", "user copy", 0, 2, ("f", "g"))
-MORE = EventDelta("restore", "switch", 3, 5, ())
-STAYED = EventDelta("trap", "first use", 1, 1, ("h",))
-UNKNOWN = EventDelta("allocation", "first use", None, 1, ("h",))
-
-
-def test_every_event_that_changed_is_a_line() -> None:
-    lines = event_change_blocks(
-        [
-            change("x+vec=once", GONE, STAYED, CAME, UNKNOWN),
-            change("y+vec=each", STAYED, UNKNOWN),
-            change("z+vec=1/10+vl=256", MORE),
-        ]
-    )
-    assert text_of(lines) == (
-        "Vector events:"
-        " x+vec=once: discard (syscall) 1 -> 0 per call, in do_trap_ecall_u"
-        " x+vec=once: save (user copy) 0 -> 2 per call, in f, g"
-        " z+vec=1/10+vl=256: restore (switch) 3 -> 5 per 10 calls"
-    )
-    assert event_change_blocks([change("x+vec=once", STAYED, UNKNOWN), change("y")]) == []
-
-
-# --- in a report ---------------------------------------------------------
-
-
 def test_the_functions_of_a_whole_matrix_are_not_compared() -> None:
     counts = {f"{case}+vec={use}": 5 + len(use) for case in CASES for use in USES}
     assert "over +vec=none" not in to_text(recording_layout(measured(counts)))
+
+
+def test_events_that_did_not_change_or_are_not_known_are_not_named() -> None:
+    found = measured({"x+vec=once": 5})
+    events = EventDelta("trap", "first use", 1, 1, ("f",)), EventDelta("save", "x", None, 1, ("f",))
+    (case,) = compare(found, found).cases
+    assert event_change_blocks([replace(case, events=events)]) == []

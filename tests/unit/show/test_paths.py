@@ -4,6 +4,7 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from kentry.cli import main
@@ -11,7 +12,8 @@ from kentry.path.annotation import annotate
 from kentry.results.recording import Recording, SourceLine, write_recording
 from kentry.show.paths import annotation_layout, place_text
 from kentry.show.text import to_text
-from tests.builders import recording
+from tests import ROOT
+from tests.builders import recording, schema
 
 INNER = SourceLine("arch/arm64/include/asm/irqflags.h", 33, "arch_local_irq_enable")
 MIDDLE = SourceLine("include/linux/entry.h", 5, "enter")
@@ -57,3 +59,8 @@ def test_the_json_has_whole_names(tmp_path: Path, capsys: pytest.CaptureFixture[
     (call,) = json.loads(capsys.readouterr().out)["cases"][0]["calls"]
     rows = [one.get("source_lines") for part in call for one in part["instructions"]]
     assert rows == [[[*OUTER]], [[*OUTER]], [[*INNER], [*OUTER]], None, [[*OUTER]]]
+
+
+def test_the_difference_of_two_paths_fits_its_schema() -> None:
+    golden = ROOT / "tests" / "golden" / "path-diff.json"
+    jsonschema.validate(json.loads(golden.read_text()), schema("path-diff-1"))

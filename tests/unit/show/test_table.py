@@ -10,13 +10,6 @@ from kentry.show.table import LEAST_WIDTH, WIDTH, plain, shortened, table_lines,
 from kentry.show.text import written
 
 
-def test_words_are_left_and_numbers_are_right() -> None:
-    table = Table([text_column("case"), Column("floor, %")])
-    table.row("getppid", 310)
-    table.row("read", None)
-    assert table_lines(table) == ["case     floor, %", "getppid       310", "read            -"]
-
-
 def test_a_wide_column_is_shortened_before_the_table_is_split() -> None:
     table = Table([text_column("a", most=10), *[Column(f"{n}" * 9) for n in range(6)]])
     table.row("x" * 30, *range(6))
@@ -51,12 +44,6 @@ def test_a_group_stays_together_below_its_name() -> None:
     ]
 
 
-def test_a_groups_name_widens_its_columns() -> None:
-    table = Table([text_column(""), Column("x", group="clock_gettime")])
-    table.row("a", 1)
-    assert [len(line) for line in table_lines(table)] == [16, 16, 16]
-
-
 def test_the_last_column_continues_below_itself() -> None:
     table = Table([text_column("case"), text_column("why", wraps=True)])
     table.row("read", "word " * 20)
@@ -68,21 +55,6 @@ def test_a_sentence_without_room_goes_below_its_row() -> None:
     table = Table([text_column("case"), text_column("why", wraps=True)])
     table.row("c" * 60, "word " * 5)
     assert table_lines(table)[1:] == ["c" * 60, "    word word word word word"]
-
-
-def test_a_note_is_below_its_row() -> None:
-    table = Table([text_column("case"), Column("n")])
-    table.row("a", 1)
-    table.note("does not build")
-    table.row("b", 2)
-    assert table_lines(table) == ["case  n", "a     1", "    does not build", "b     2"]
-
-
-def test_a_row_may_end_early_and_a_table_may_have_no_headings() -> None:
-    table = Table([text_column(), Column(), Column()], headings=False, indent="  ")
-    table.row("a", 1, 10)
-    table.row("bc")
-    assert table_lines(table) == ["  a   1  10", "  bc"]
 
 
 @given(

@@ -95,9 +95,6 @@ def test_a_verdict_says_what_belongs_to_it() -> None:
     assert timed_verdict(layout) == "better, layout"
 
 
-# --- changelog -----------------------------------------------------------
-
-
 def comparisons() -> list[Comparison]:
     long = "clock_gettime@int80+vec=1/1000+vl=2048"
     apart = timed({"getppid": 78.4}, target={"session": "0b"})

@@ -6,16 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from kentry.show.table import WIDTH
 from kentry.show.text import to_text
 from kentry.show.vector_usage import statistics_layout, statistics_to_json, trace_layout
 from kentry.vector.statistics import statistics
-from kentry.vector.trace import Event, Task, VectorTrace
-from tests.unit.vector.traces import SVE_TRAP, Row, random_rows, trace_of
+from kentry.vector.trace import Event, VectorTrace
+from tests.unit.vector.traces import SVE_TRAP, Row, trace_of
 
 Golden = Callable[[str, str], None]
 
@@ -43,11 +38,6 @@ BOOT = boot([(20, 20), (20, 19), (20, 12), (20, 10), (20, 4), (20, 0), (2, 1)])
 
 def text_of(trace: VectorTrace) -> str:
     return to_text(statistics_layout(trace, statistics(trace)))
-
-
-def fits(text: str) -> bool:
-    lines = text.splitlines()
-    return text.isascii() and all(len(x) <= WIDTH and x == x.rstrip() for x in lines)
 
 
 def row(text: str, label: str) -> list[str]:
@@ -88,17 +78,6 @@ def test_the_summary_says_how_it_failed() -> None:
     )
     unfinished = to_text(trace_layout(replace(BOOT, meta={**BOOT.meta, "complete": False})))
     assert unfinished != to_text(trace_layout(BOOT))
-
-
-@pytest.mark.slow
-@given(st.integers(0, 300), st.integers(0, 99), st.text(max_size=20))
-def test_it_always_fits_into_a_mail(size: int, seed: int, name: str) -> None:
-    trace = trace_of(random_rows(size, seed=seed))
-    tasks = (*trace.tasks[:-1], Task(4_194_304, name))
-    trace = replace(trace, tasks=tasks, meta={**trace.meta, "workload": {"name": name * 9}})
-    for unit in ("vec", "sme"):
-        assert fits(to_text(statistics_layout(trace, statistics(trace, unit))))
-    assert fits(to_text(trace_layout(trace, 10**9)))
 
 
 def test_the_json_has_every_user_task_and_adds_up() -> None:

@@ -78,7 +78,6 @@ def timed_unit(metric: str, unit: str) -> str:
 
 
 def _word(text: str) -> str:
-    """Text as a unit: "-" for each blank and underscore."""
     return re.sub(r"[\s_]+", "-", text)
 
 
@@ -99,7 +98,6 @@ def benchmark_names(cases: Iterable[str]) -> list[str]:
 
 
 def _lines(recording: Recording, label: str) -> Iterator[str]:
-    """One recording: what tells it from others, a line a case and its counts, a line a process."""
     kernel = recording.kernel
     yield f"# kernel: {kernel_name(kernel)}"
     for word, value in (

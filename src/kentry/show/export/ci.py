@@ -170,7 +170,6 @@ def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
 
 
 def _case_test(case: CaseResult) -> _Test:
-    """Make a test of a recorded case; it is skipped if it has only an undecided count."""
     about = []
     for metric, count in case.metrics.items():
         calls = f" of {case.parsed.calls} calls" if case.parsed.calls > 1 else ""

@@ -18,10 +18,7 @@ _SAMPLES = "kernel,arch,case,metric,unit,build,boot,group,slot,calls,block,value
 
 
 def csv_samples(recordings: Sequence[Recording]) -> Export:
-    """Write CSV as in RFC 4180, a row a sample: raw, as in the recording; None is an empty cell.
-
-    Samples of the clock alone, of calls that were timed one by one, are a metric METRIC-empty.
-    """
+    """Write CSV as in RFC 4180, a row a sample; those of the clock alone are of METRIC-empty."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(_SAMPLES.split(","))
@@ -69,10 +66,7 @@ _REMOVED = {
 
 
 def export_files(files: Sequence[Path], name: str) -> Export:
-    """Read the files and write them in that format.
-
-    RecordingError and UserError as the files are read; UserError if there is no such format.
-    """
+    """Read the files and write them in that format; UserError if there is no such format."""
     if name in _REMOVED:
         raise UserError(f"kentry no longer writes the format {name}.", _REMOVED[name])
     if name not in FORMATS:

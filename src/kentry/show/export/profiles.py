@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Formats of profilers: folded stacks, speedscope, perf script.
-
-They are made of each case's modal path, with its calls.
-"""
+"""Formats of profilers, made of each case's modal path: folded stacks, speedscope, perf script."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ class CaseStacks(NamedTuple):
 
 
 def stacks(recordings: Sequence[Recording]) -> tuple[list[CaseStacks], tuple[str, ...]]:
-    """Make the cases that have a path, a case's recordings side by side, and notes on the others.
-
-    UserError where a recording has no path at all.
-    """
+    """Make the cases with a path, side by side, and notes; UserError if a recording has none."""
     cases: list[CaseStacks] = []
     notes: list[str] = []
     for number, (recording, label) in enumerate(zip(recordings, labels(recordings), strict=True)):
@@ -91,15 +85,13 @@ def stacks(recordings: Sequence[Recording]) -> tuple[list[CaseStacks], tuple[str
 
 
 def _named(name: str) -> str:
-    """Return the name as a format can have it: no reader takes an empty one."""
     return printable(name).strip() or "[unknown]"
 
 
 def folded(recordings: Sequence[Recording]) -> Export:
     """Write a line a stack, and its count, for flamegraph.pl and inferno-flamegraph.
 
-    The outermost function is first, below the case.  Of two recordings each line has two counts, as
-    difffolded.pl writes them: only the cases that both have.
+    Of two recordings' common cases each line has two counts, as difffolded.pl writes them.
     """
     cases, notes = stacks(recordings)
     sides = [{case.name for case in cases if case.number == n} for n in range(len(recordings))]
@@ -144,10 +136,7 @@ def perf_script(recordings: Sequence[Recording]) -> Export:
 
 
 def speedscope(recordings: Sequence[Recording]) -> Export:
-    """Write a profile for each case of each recording, in the order of execution.
-
-    A function opens and closes at a number of instructions, so a profile is as long as the count.
-    """
+    """Write a profile for each case of each recording, as long as its count of instructions."""
     cases, notes = stacks(recordings)
     frames: dict[str, int] = {}
     profiles = [
