@@ -17,7 +17,7 @@ from kentry.count.recorder import measure
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.path import metrics
-from kentry.path.instructions import effects
+from kentry.path.metrics import effects
 from tests.places import silent
 
 from .conftest import or_skip, timed

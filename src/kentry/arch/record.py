@@ -117,7 +117,7 @@ class VectorSide:
 class Decoding:
     """What instructions do besides running: patterns of their bytes, used with re.DOTALL.
 
-    The first four exclude each other; path/instructions.py says what each is.
+    The first four exclude each other; path/metrics.py says what each is.
     """
 
     conditional: bytes

@@ -23,7 +23,7 @@ from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both, one_architecture
 from kentry.errors import UserError
-from kentry.path.instructions import effects
+from kentry.path.metrics import effects
 from kentry.path.pairs import placed
 from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
 from kentry.path.stream import Folded, fold, stream

@@ -9,8 +9,7 @@ from msgspec import UNSET
 from kentry.arch import Arch, find_arch
 from kentry.errors import UserError
 from kentry.path.calls import parts, split_calls
-from kentry.path.instructions import readable_text
-from kentry.path.metrics import part_amounts
+from kentry.path.metrics import part_amounts, readable_text
 from kentry.path.variation import distinct_paths
 from kentry.results.annotation import (
     AnnotatedCase,

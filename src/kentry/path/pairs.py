@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import UNSET
 
 from kentry.arch import Arch
-from kentry.path.instructions import readable_text
+from kentry.path.metrics import readable_text
 from kentry.path.symbols import base_name
 from kentry.results.annotation import PathDiff, PathPair, PlacedInstruction, Row
 from kentry.results.comparison import PackedPair, PackedPaths, RowRun

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.path.instructions import Effects, effects, readable_text
+from kentry.path.metrics import Effects, effects, readable_text
 from kentry.results.recording import Instruction
 
 # Of each instruction, by the manuals: its bytes; what it does; its text.
