@@ -44,8 +44,7 @@ def record(
 ) -> Recording:
     """Measures a kernel, with one boot for each vector length; writes each boot to the cache.
 
-    With `reuse`, a boot does not take place if the cache has a recording of its cases, alone or
-    among others.
+    With `reuse`, a recording there of a boot's cases, alone or among others, replaces the boot.
     """
     check_options(kernel, options.cases)
     recordings = []

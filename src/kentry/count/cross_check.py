@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Checks the plugin's counts by a counter that is not ours: the emulated machine's own.
 
-The guest reads it around blocks of calls, and around the same blocks without the calls, in a boot
-without the plugin.  Another boot runs the same instructions with the plugin, which counts the
-windows of the same blocks.
+The guest reads it around blocks with and without calls, in a boot without the plugin; in another
+boot the plugin counts the windows of the same blocks.
 """
 
 from collections import Counter as Histogram

@@ -59,8 +59,8 @@ _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
 def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Update) -> Recording:
     """Boots `kernel` on `target` and makes its recording.
 
-    GuestError when nothing was measured, KernelError when the symbols are not this
-    kernel's, TraceError when two ways of counting differ.
+    GuestError when nothing was measured, KernelError when the symbols are of another kernel,
+    TraceError when two ways of counting differ.
     """
     lost: list[Caveat] = []
     unwanted = threading.Event()

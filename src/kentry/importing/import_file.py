@@ -34,8 +34,7 @@ from kentry.results.recording import CaseResult, NoisyMetric, Recording, TimedPr
 
 # What a number may lack, beside the interval, which all of them lack.
 REPETITIONS, VALUE, TIMER = "repetitions", "value", "timer frequency"
-# The case where the output does not name the system call.
-SYSCALL = "syscall"
+SYSCALL = "syscall"  # the case where the output does not name the system call
 # Metrics by their names in a recording.  `all-instructions` counts user instructions, the
 # kernel's and everything else that ran.
 NS, OPS, TICKS = "ns", "ops_per_s", "ticks"
@@ -50,10 +49,8 @@ UNITS = {
 }
 # The unit of each metric in a recording; a text may have another, such as us or lps.
 _RECORDED = {metric: unit for unit, metric in reversed(UNITS.items())}
-# Appended to the metric where only a percentage of an unpublished value was published.
-OF_BASE = "-of-base"
+OF_BASE = "-of-base"  # ends the metric where only a percentage of an unpublished value is known
 _MOST_DIGITS = 18
-
 # A line "Before:", "-- baseline --" or "## After the patch" names the side of what follows.
 _HEADING = re.compile(r"(?:[-=*]{2,}|#{2,})\s*(\w[^:|]{0,71}?)\s*[-=*:]*|(\w[^:|]{0,71}):")
 # It is none if it has the punctuation, the length or a verb of a sentence.
@@ -65,10 +62,8 @@ _SENTENCE = re.compile(
 # It is none below a line of prose, which has no digit, or above a list.
 _PROSE = re.compile(r"\s*[^\W\d]\S*\s\D*(?<![\s:-])\s*")
 _LIST = re.compile(r"\s*[-*+] ")
-# No reader knows a longer line.
-_LONGEST_LINE = 4000
+_LONGEST_LINE = 4000  # that a reader knows
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
-
 # Architectures that kentry does not run, by the kernel's names.
 FOREIGN_ARCHES = ("ia64", "powerpc", "loongarch64", "s390x")
 _MOST_BYTES = 8 << 20
@@ -296,11 +291,10 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Number:
-    """One published measurement.
+    """One published measurement; `published` and `unit` are as in the file.
 
-    `published` and `unit` are as in the file, `side` is what it calls the kernel or the set-up.
-    `scale` makes it a value per call; microseconds become nanoseconds.  `percent_of` says of what
-    a number in "%" is.  `lacks` is what it lacks besides an interval.
+    `side` is what the file calls the kernel or the set-up.  `scale` makes it a value per call;
+    microseconds become nanoseconds.  `percent_of` says of what a number in "%" is.
     """
 
     line: int
@@ -312,11 +306,6 @@ class Number:
     scale: Decimal = Decimal(1)
     percent_of: str = ""
     lacks: tuple[str, ...] = (REPETITIONS,)
-
-    @property
-    def about(self) -> bool:
-        """Whether it was published as "about" that: "~200"."""
-        return self.published.startswith("~")
 
     @property
     def value(self) -> Decimal:
@@ -349,7 +338,11 @@ class Number:
         """
         exponent = self.value.as_tuple().exponent
         assert isinstance(exponent, int)
-        return Decimal(1).scaleb(exponent) * self._factor / (1 if self.about else 2)
+        return (
+            Decimal(1).scaleb(exponent)
+            * self._factor
+            / (1 if self.published.startswith("~") else 2)
+        )
 
 
 @dataclass(frozen=True)

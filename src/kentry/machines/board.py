@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A board that labgrid lends as a place: its power, console and shell, all through labgrid.
 
-labgrid is imported when a board is opened, not before: it takes half a second.
-
-The probe's output goes into a file on the board and is fetched when the probe has ended: a
-serial console is too slow to print on while time is measured, and may lose what is printed.  So
-files go over a console packed, in pieces that fit on a line, and count as transferred when their
-checksum is right.  labgrid's ShellDriver transfers files by XMODEM, for which a board needs lrzsz;
-few have it.
+labgrid is imported when a board is opened: it takes half a second.  The probe's output goes into a
+file, fetched at the end: a serial console is slow and may lose what is printed.  So files go over
+it packed, in pieces of a line, and are right when their checksum is.  labgrid's ShellDriver would
+use XMODEM, for which a board needs lrzsz; few have it.
 """
 
 import base64
@@ -42,18 +39,14 @@ from kentry.machines.machine import (
 )
 from kentry.progress import Update
 
-# Seconds that labgrid waits longer than timeout(1) does.
-_GRACE = 30.0
+_GRACE = 30.0  # seconds that labgrid waits longer than timeout(1) does
 # What timeout(1) leaves with: coreutils, and a shell that saw SIGKILL or SIGTERM.
 _TIMED_OUT = (124, 137, 143)
 _ENV_VARIABLE = "LG_ENV"
-
 # The first of these that can be activated runs commands; CommandProtocol is any other driver.
 _COMMANDS = ("SSHDriver", "ShellDriver", "CommandProtocol")
-
 _LOOK = "See its console, and what labgrid-client does with that place."
 _SPACE = "See that there is space."
-
 _COMMAND_SHOWN = 60  # characters of a command in an error
 _WORDS_SHOWN = 300  # characters of what labgrid says of an error, and of a command in the log
 
@@ -180,8 +173,8 @@ class BoardMachine(ShellMachine):
         self._command = None
 
     def boot_image(self, kernel: Path) -> None:
-        """Starts a QEMU of labgrid's anew, with another kernel; see machine()."""
-        emulator = self.machine()
+        """Starts a QEMU of labgrid's anew, with another kernel."""
+        emulator = self._driver("QEMUDriver", activate=False)
         with _explained(f"boot {self.name}", _LOOK):
             if strategy := self._strategy():
                 # Which otherwise would believe that it still runs.
@@ -192,10 +185,6 @@ class BoardMachine(ShellMachine):
             emulator.kernel = str(kernel)
         self._command = None
         self.bring_up()
-
-    def machine(self) -> Any:
-        """The QEMUDriver of the target, None where it is no QEMU."""
-        return self._driver("QEMUDriver", activate=False)
 
     def release(self) -> None:
         """Lets go of the board; a QEMU ends, a board stays as it is."""
@@ -370,7 +359,7 @@ class BoardMachine(ShellMachine):
 
     def _image(self, kernel: str, update: Update) -> Path | None:
         """The image of a QEMU: the environment's, a file or a spec's; None for the board's own."""
-        if self.options.switch != KEXEC or self.machine() is None:
+        if self.options.switch != KEXEC or not self._driver("QEMUDriver", activate=False):
             return None
         if named := self.env.config.get_images().get(kernel):
             return Path(named)

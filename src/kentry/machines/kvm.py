@@ -43,20 +43,14 @@ _LISTS = {"cases": "/", "facts": "@"}
 
 # COMMAND_LINE_SIZE (riscv64's is the smallest, with the byte that ends it), and MAX_INIT_ARGS of
 # init/main.c without its own two.
-_MOST_CMDLINE_BYTES = 1023
-_MOST_WORDS = 30
-
+_MOST_CMDLINE_BYTES, _MOST_WORDS = 1023, 30
 _MEMORY_MIB = 512
-# A run prints some MiB.
-_CONSOLE_LIMIT_BYTES = 256 << 20
-
+_CONSOLE_LIMIT_BYTES = 256 << 20  # a run prints some MiB
 # qemu/accel/kvm/kvm-all.c prints this when the hypervisor gives up; the guest then stands still.
 _GAVE_UP = "KVM internal error"
+_LAST_WORDS_SECONDS = 0.5  # for the lines that follow it and say why
 # qemu/target/i386/kvm/kvm.c prints this, then aborts, when KVM takes no value for a register.
 _REGISTER_REFUSED = "failed to set MSR"
-# The lines that follow _GAVE_UP say why.
-_LAST_WORDS_SECONDS = 0.5
-
 _WITHOUT_KVM = (
     "--accel tcg tries the whole way under emulation, where time means nothing; for times, use"
     " a machine with KVM, or local, ssh:HOST or board:PLACE."

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A machine that ssh(1) reaches as a place.
 
-The probe is copied into a folder of its own there, which is removed at the end.  Everything goes
-through the system's ssh and the user's own settings, over one connection that is kept open.
+The probe is copied into a folder there, which is removed at the end.  Everything goes through the
+system's ssh and the user's settings, over one connection.  What runs there is one line for sh(1);
+lines with a random word mark its begin and end, so start-up files may print anything.  When the
+connection is lost, it is killed.
 
-What runs there is one line for sh(1), whatever the account's own shell is.  It prints lines with
-a random word in them when it begins and ends, so the account's start-up files may print anything.
-When the connection is lost, what runs there is killed.
-
-labgrid's SSHDriver is not used: it ignores the user's own settings (-F none), checks no host key,
-hands output on only when the program has ended, feeds no input, and leaves the program running.
+labgrid's SSHDriver ignores the user's own settings (-F none), checks no host key, hands output on
+only when the program has ended, feeds no input, and leaves the program running.
 """
 
 import contextlib
@@ -27,12 +25,9 @@ from kentry.errors import MachineError, UserError
 from kentry.host.process import Exit, need, supervise
 from kentry.machines.machine import MOMENT, CommandResult, Machine, MachineOptions, ShellMachine
 
-# Seconds until a connection stands.
-_CONNECT_SECONDS = 15
-# Seconds until a connection that carries nothing is given up: 3 times unanswered.
-_ALIVE_SECONDS = 15
-# ssh's own status; a command's may be the same.
-_SSH_FAILED = 255
+# Seconds until a connection stands, and until one that carries nothing is asked, 3 times.
+_CONNECT_SECONDS, _ALIVE_SECONDS = 15, 15
+_SSH_FAILED = 255  # ssh's own status; a command's may be the same
 
 # What ssh(1) prints when it cannot connect; OpenSSH does not translate its messages.
 # A pattern, a sentence and a remedy; the first pattern found counts.

@@ -27,10 +27,9 @@ class Trial:
 
 
 def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation:
-    """Measures the unit's source as it is, and with each candidate on and off.
+    """Measures the unit's source as it is, and with each candidate on and off; KentryError.
 
     An option that the user `named` must be in the source; of others the source may have none.
-    KentryError where the base cannot be measured.
     """
     assert isinstance(unit.source, Revision)
     base = perform(unit).measured()
@@ -50,8 +49,8 @@ def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation
     for one in tried:
         sides = [side for side in (on[one.name], off.get(one.name)) if side]
         problem = next((side.error.sentence for side in sides if side.error), "")
-        found = [None, None] if problem else [side.measured() for side in sides]
-        trials.append(Trial(one.name, _is_on(one, base), one.needs, found[1], found[0], problem))
+        own = on[one.name].recording, sides[-1].recording
+        trials.append(Trial(one.name, _is_on(one, base), one.needs, own[1], own[0], problem))
     return tabulate(base, trials, [one.name for one in candidates if one not in tried])
 
 

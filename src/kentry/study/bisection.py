@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The commits between two that changed a value: searched along the main line, then measured again.
 
-git bisect asks one question, good or bad, and gives one answer.  Counts say more: a commit that
-is halfway, a second commit, one that took away what another added.  So the search is kentry's own,
-on the line that git rev-list --first-parent prints, and goes into a merge where its branch has the
-change.  Each case is searched for itself, among the same recordings.
+Counts say more than git bisect's good or bad: a commit that is halfway, a second commit, one that
+took away what another added.  So kentry searches itself, on the line that git rev-list
+--first-parent prints, and in a merge's branch that has the change.  All cases share recordings.
 """
 
 import itertools
@@ -36,7 +35,6 @@ from kentry.results.studies import (
 )
 from kentry.study.commits import Commits, Difference, value
 
-_MINUTE = 60
 # Measures the places, perhaps at once; whether each has a value.
 Measure = Callable[[Sequence[int]], Sequence[bool]]
 
@@ -44,10 +42,9 @@ Measure = Callable[[Sequence[int]], Sequence[bool]]
 def first_step(
     last: int, measure: Measure, like_last: Callable[[int], bool | None], at_once: int = 1
 ) -> tuple[int, int]:
-    """A step between 0, which is not like the last place, and the last: two places.
+    """Two places between which the value crosses the middle of the two ends' values.
 
-    `like_last` says it of a measured place; None where it cannot be told.  Where the value changes
-    more than once, it is one of the steps across the middle of the two ends' values.
+    `like_last` says of a measured place whether it is like the last; None where it cannot be told.
     """
     low, high = 0, last
     without: set[int] = set()
@@ -66,11 +63,7 @@ def first_step(
 def all_steps(
     last: int, measure: Measure, differ: Callable[[int, int], bool], at_once: int = 1
 ) -> list[tuple[int, int]]:
-    """Every step between places 0 and `last`, in order, that the halving meets.
-
-    Between two places that do not differ nothing is searched: steps there that cancel each other
-    out are not found.
-    """
+    """Every step between places 0 and `last` but for those that cancel each other out, in order."""
     found = []
     without: set[int] = set()
     spans = [(0, last)]
@@ -105,10 +98,9 @@ def _next(low: int, high: int, without: set[int], at_once: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Jump:
-    """A change of the value: the commit before it, and the commit itself or all that may be it.
+    """A change of the value: the commit before it, and all that may be it, in the tree's order.
 
-    `suspects` are in the tree's order; those before the last could not be measured.  `unexplained`
-    says why a merge is named and not a commit of its branches.
+    Suspects before the last could not be measured.  `unexplained` says why a merge is named.
     """
 
     before: Commit
@@ -130,10 +122,9 @@ class Jump:
 class Question:
     """What to look for: `least` is the smallest change that counts, in the metric's unit.
 
-    Only commits that touch one of `paths` are tried, if there are any.  With `everything` all
-    changes of at least `least` are found, else one that crosses the middle between the ends.  With
-    `first_parent` a merge is blamed as one commit.  With `boot` every commit is booted, also those
-    that seem to be another's kernel.  With `verify` the commits named are measured again.
+    Only commits that touch one of `paths`, if any, are tried.  With `everything` all changes are
+    found, else one that crosses the middle between the ends; `first_parent` blames a merge as one
+    commit, `boot` boots those too that seem to be another's kernel, `verify` measures again.
     """
 
     cases: tuple[str, ...]
@@ -222,7 +213,7 @@ class Search:
 
     def check_misled(self) -> None:
         """MisledError where commits were taken for others' kernels, which may have been wrong."""
-        if self.commits.has_stand_ins and not self.ask.boot:
+        if any(step.like for step in self.commits.steps.values()) and not self.ask.boot:
             raise MisledError
 
     def booted(self, jump: Jump) -> Difference:
@@ -337,7 +328,7 @@ def bisect(
         raise errors[0]
     longest = max(step.seconds for step in commits.steps.values())
     say(
-        f"the longest step took {_duration(longest)}; the search takes about {steps} steps, and"
+        f"the longest step took {longest:.0f} s; the search takes about {steps} steps, and"
         " what verifies its answer is said then"
     )
     try:
@@ -405,19 +396,17 @@ def _announce(searches: Sequence[Search]) -> None:
     rows: list[Provisional] = []
     ends: dict[str, Commit] = {}
     for search in searches if verify else ():
-        for jump in search.found:
-            if jump.is_one:
-                commit, apart = jump.culprit, search.apart(jump.before, jump.culprit)
-                ends |= {jump.before.name: jump.before, commit.name: commit}
-                rows.append(
-                    Provisional(
-                        case=search.case,
-                        commit=commit.name,
-                        subject=commit.subject,
-                        delta=apart.delta,
-                        functions=apart.changed,
-                    )
-                )
+        for jump in (jump for jump in search.found if jump.is_one):
+            commit, apart = jump.culprit, search.apart(jump.before, jump.culprit)
+            ends |= {jump.before.name: jump.before, commit.name: commit}
+            row = Provisional(
+                case=search.case,
+                commit=commit.name,
+                subject=commit.subject,
+                delta=apart.delta,
+                functions=apart.changed,
+            )
+            rows.append(row)
     if not rows:
         return
     commits.keep_provisional(rows)
@@ -431,10 +420,7 @@ def _announce(searches: Sequence[Search]) -> None:
 
 
 def _answer(search: Search, own: Path) -> Answer:
-    """What the search of one case came to: its jumps measured again, and what is to be known.
-
-    MisledError where a commit may not be to blame, because not all were booted.
-    """
+    """What the search of one case came to, its jumps measured again; may raise MisledError."""
     commits, span, reason = search.commits, search.span, search.why_not
     whole = search.apart(span.good, span.bad)
     culprits, notes = [], []
@@ -525,18 +511,8 @@ def _shown(commit: Commit, search: Search) -> CommitValue:
     )
 
 
-def _duration(seconds: float) -> str:
-    """As people say it: 8 s, 12 min."""
-    if seconds < 1:
-        return "less than a second"
-    return f"{seconds:.0f} s" if seconds < 2 * _MINUTE else f"{seconds / _MINUTE:.0f} min"
-
-
 def _doubts(jump: Jump, folder: Path, arch: Arch) -> list[Caveat]:
-    """What speaks against the commit by its files and its text; its executed path decides.
-
-    The kinds of wrong bisections that syzbot's maintainers list: google/syzkaller#1051.
-    """
+    """What of syzbot's list of wrong bisections (google/syzkaller#1051) fits the commit's files."""
     commit, parent = jump.culprit, jump.before.name
     if jump.unexplained:
         return [jump.unexplained(commit.short)]
@@ -557,5 +533,5 @@ def _only_comments(diff: str) -> bool:
     """Whether all lines that a diff of C or assembly adds or removes are comments or empty."""
     lines = re.findall(r"^[+-](?!\+\+ |-- )(.*)$", diff, re.MULTILINE)
     # The lines of a long comment begin with a star and a blank, and so may no statement here.
-    comment = re.compile(r"\s*(/\*((?!\*/).)*(\*/)?|//.*|\*( [^=;]*)?|\*/)?\s*")
-    return bool(lines) and all(comment.fullmatch(line) for line in lines)
+    comment = r"\s*(/\*((?!\*/).)*(\*/)?|//.*|\*( [^=;]*)?|\*/)?\s*"
+    return bool(lines) and all(re.fullmatch(comment, line) for line in lines)

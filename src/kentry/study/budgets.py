@@ -2,8 +2,7 @@
 """Budgets: what a case may cost at most, in a TOML file that people write.
 
 docs/reference/formats.md shows one.  A case has one budget for a metric: that of its own name
-before that of a pattern or group, then that of its architecture before that of all, then the one
-that stands further down.
+before a pattern's or group's, then its architecture's before that of all, then the last.
 """
 
 import difflib
@@ -20,28 +19,20 @@ from kentry.progress import printable
 from kentry.results.recording import INSTRUCTIONS
 
 BASELINE = "baseline"
-# The table of every architecture.
-ALL = "all"
-
+ALL = "all"  # the table of every architecture
 REMEDY = "docs/howto/gate-a-kernel-tree.md shows one."
 _MOST_BYTES = 1 << 20
-# A limit is a number that a recording can have.
-_MOST = (1 << 63) - 1
+_MOST = (1 << 63) - 1  # a limit is a number that a recording can have
 _MORE = re.compile(r"\+([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(%?)")
-
-# Numbers that stand in for values; none is as long as a value can be.
-_FIRST_MARK = 10**20
-
-# A value's place: the keys of its tables, and its own.
-Keys = tuple[str, ...]
+_FIRST_MARK = 10**20  # numbers that stand in for values; none is as long as a value can be
+Keys = tuple[str, ...]  # a value's place: the keys of its tables, and its own
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What stands beside one case and metric: `text` is as in the file.
+    """What stands beside one case and metric: `text` as in the file, and `number`, the most.
 
-    `number` is the most; with `relative` the most that is added to the baseline's number, in the
-    metric's unit or, with `percent`, in per cent of it.
+    With `relative` the baseline's number is added, in its unit or, with `percent`, as per cent.
     """
 
     table: str

@@ -42,14 +42,12 @@ from kentry.results.studies import (
 from kentry.stats import THRESHOLD, exact
 from kentry.study.budgets import ALL, BASELINE, Budget, Budgets
 
-# In units that end so more is better, and a budget is the most.
-_RATE = "/s"
+_RATE = "/s"  # the end of units in which more is better, and a budget is the most
 # A count that fewer windows of a context have is a rare path's, such as the refill of a slab.
 _OFTEN = 1 / 5
 # What a kernel that is booted has of each case.
 _COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions", *ABOUT_PATHS)
-# A limit made of an interval has this many digits.
-_DIGITS = 4
+_DIGITS = 4  # of a limit made of an interval
 
 
 class _Asked(NamedTuple):
@@ -71,11 +69,9 @@ def check(
 
     `expected` are the cases that were to be measured.  UserError where there is no budget at all.
     """
-    sides = [recording, baseline] if baseline else [recording]
     arch = recording.kernel["arch"]
-    asked = _asked(budgets.of_arch(arch), sides, expected)
-    names = list(dict.fromkeys(one.name for one in asked))
-    left = _chosen(names, arch, patterns, budgets)
+    asked = _asked(budgets.of_arch(arch), [one for one in (recording, baseline) if one], expected)
+    left = _chosen(list(dict.fromkeys(one.name for one in asked)), arch, patterns, budgets)
     asked = [one for one in asked if one.name in left]
     comparison = _compared(asked, recording, baseline)
     rows = [_row(one, recording, baseline, comparison) for one in asked]
@@ -87,12 +83,12 @@ def check(
                 notes += row.caveats if (row.name, row.metric) == key else ()
         elif case := recording.case(one.name):
             notes += case.caveats
-    used = baseline if any(one.budget.relative for one in asked) else None
+    is_used = any(one.budget.relative for one in asked)
     return Check(
         tool=recording.tool,
         budgets=str(budgets.file),
         measured=Measured.of(recording),
-        baseline=Measured.of(used) if used else None,
+        baseline=Measured.of(baseline) if baseline and is_used else None,
         verdict=verdict_of(row.verdict for row in rows),
         rows=tuple(rows),
         caveats=tuple(unique(notes)),
@@ -131,9 +127,9 @@ def find_baseline(budgets: Budgets, arch: str, *, new: bool) -> Recording | None
 def cases_to_measure(
     budgets: Budgets, baseline: Recording | None, arch: Arch, patterns: Sequence[str]
 ) -> Sequence[str]:
-    """The cases that have a budget, of those that `patterns` name, or of all.
+    """The cases that have a budget, of those that `patterns` name, or of all; UserError.
 
-    A key stands for cases of the baseline, or else of all that there are.  UserError for a mistake.
+    A key stands for cases of the baseline, or else of all that there are.
     """
     names: list[str] = []
     for budget in budgets.of_arch(arch.name):
@@ -168,10 +164,7 @@ def _chosen(
 def _asked(
     budgets: Sequence[Budget], sides: Sequence[Recording], expected: Sequence[str]
 ) -> list[_Asked]:
-    """Every case with the budget that is its own, in the order of the file.
-
-    `sides` are the recording and, if there is one, the baseline.
-    """
+    """Every case with its own budget, in the file's order; `sides`: recording and baseline."""
     known = dict.fromkeys([*expected, *(case.name for side in sides for case in side.cases)])
     asked: list[_Asked] = []
     for budget in budgets:
@@ -226,6 +219,7 @@ def _compared(
         return None
 
 
+_Number = Fraction | int
 # What a row says beside its budget, by the names of CheckRow.
 _Finding = dict[str, Any]
 
@@ -236,11 +230,8 @@ def _row(
     """What was measured, held against the budget."""
     budget = asked.budget
     found = _find(asked, recording, baseline, comparison)
-    numbers = {
-        name: _plain(found[name])
-        for name in ("limit", "low", "high")
-        if found.get(name) is not None
-    }
+    own = {name: found.get(name) for name in ("limit", "low", "high")}
+    numbers = {name: _plain(one) for name, one in own.items() if one is not None}
     return CheckRow(
         name=asked.name,
         metric=budget.metric,
@@ -273,9 +264,9 @@ def _find(
         found |= {"limit": limit, "counts": () if own else _by_context(case, metric)}
         if ends is None:
             return found | {"reason": "it has no interval"}
-        between = "its counts are on both sides of the limit"
         low, high = _fraction(min(ends)), _fraction(max(ends))
-        between = "the limit is in the interval" if own else between
+        between = "the limit is in the interval"
+        between = between if own else "its counts are on both sides of the limit"
         return found | _verdict(low, high, limit, limit, between)
     before = baseline.case(asked.name) if baseline else None
     if not baseline or not before:
@@ -357,16 +348,9 @@ def _relative_time(
 
 
 def _verdict(
-    low: Fraction | int,
-    high: Fraction | int,
-    least: Fraction | int,
-    most: Fraction | int,
-    otherwise: str,
+    low: _Number, high: _Number, least: _Number, most: _Number, otherwise: str
 ) -> _Finding:
-    """The verdict of what may be anything from `low` to `high`, and its reason.
-
-    The limit is `least` or, in other contexts, up to `most`.
-    """
+    """The verdict of what is from `low` to `high`; the limit is, by context, `least` to `most`."""
     verdict = WITHIN if high <= least else OVER if low > most else UNDECIDED
     reason = otherwise if verdict == UNDECIDED else ""
     return _Finding(verdict=verdict, reason=reason, low=low, high=high)
@@ -412,10 +396,7 @@ def _plain(value: Fraction | int) -> Real:
 def renew(
     budgets: Budgets, result: Check, recording: Recording, baseline: Recording | None
 ) -> Check:
-    """Writes the baseline, if there is one, then the limits; says what changed.
-
-    UserError, and nothing is written, where a number of the baseline would be lost.
-    """
+    """Writes the baseline, if any, and the limits; nothing, and UserError, if a number is lost."""
     limits = new_limits(budgets, result)
     text = budgets.renewed(limits)
     changes = [
@@ -457,8 +438,7 @@ def renew(
 def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
     """For each budget that is a limit by itself, the most that was measured of its cases.
 
-    A budget of which something was not measured is left out.  Those of every architecture only
-    grow: what was measured is of one.
+    One of which something was not measured is left out; one of every architecture only grows.
     """
     found: dict[Budget, Real] = {}
     for budget in budgets.of_arch(check.measured.kernel["arch"]):

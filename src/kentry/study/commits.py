@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Measures commits of a tree, each once, and builds and boots no more of them than it must.
 
-A commit that touches nothing that the kernel of another was made of is that kernel.  One in which
-all functions that were executed have the same object code takes the same path.  What was measured
-is written down at once, so a run that was killed goes on where it was.
+A commit that touches nothing that another's kernel was made of is that kernel.  One in which all
+executed functions have the same object code takes the same path.  A killed run goes on.
 """
 
 import hashlib
@@ -59,11 +58,10 @@ _ASKED, _STEPS, _PROVISIONAL = "bisection.json", "steps.jsonl", "provisional.jso
 
 @dataclass(frozen=True)
 class Difference:
-    """New less old in the metric's unit.
+    """New less old in the metric's unit; `functions` are those of an exact one of instructions.
 
     `low` and `high` are the ends of its interval; an exact difference is all three.  None where it
-    cannot be told: a case that never settles, a metric with too few samples.  `functions` are
-    those of an exact difference of instructions.
+    cannot be told: a case that never settles, a metric with too few samples.
     """
 
     delta: Real
@@ -155,10 +153,7 @@ class Kernels:
         update: Update,
         anew: Path | None = None,
     ) -> Unit:
-        """The unit of a commit; its recording may be one of `near`, of commits measured before.
-
-        With `anew` it is measured from nothing but what earlier ones have left in that folder.
-        """
+        """The unit of a commit, which may have one of the recordings `near`; for `anew`: Unit."""
         stand_ins = []
         for name, recording in near.items():
             if name not in self._built:
@@ -274,9 +269,8 @@ Measurer = Kernels | Program
 class Commits:
     """The commits of one run: their steps in the order they were made, and their recordings.
 
-    `folder` keeps them.  What failed to boot is tried again by the next run on the folder.  A
-    value is that of the first commit measured and the difference from it, so that all are in its
-    context; a step has that of the first of `cases`.
+    `folder` keeps them; what failed to boot is tried again by the next run.  A value is that of
+    the first commit and the difference from it, in its context; a step's is of the first case.
     """
 
     def __init__(
@@ -316,15 +310,16 @@ class Commits:
     ) -> list[Recording | None]:
         """Each commit's recording, None where its step says why there is none.
 
-        `near` are commits whose recordings may be theirs, the likeliest first; with `boot` they
-        may not.
+        Without `boot` the recordings of `near`, the likeliest first, may be theirs.
         """
         known = {
             commit.name: self._recordings[commit.name]
             for commit in near
             if not boot and commit.name in self._recordings
         }
-        missing = [commit for commit in commits if not self._is_known(commit.name, boot)]
+        to_boot = (SAME_CODE, NOT_COMPILED) if boot else ()
+        done = {name for name, step in self.steps.items() if step.status not in to_boot}
+        missing = [commit for commit in commits if commit.name not in done]
         units = [self.measurer.unit(commit, known, self._show) for commit in missing]
         function = self.measurer.function
         threads = ThreadPoolExecutor(self.at_once) if self.at_once > 1 else None
@@ -369,11 +364,6 @@ class Commits:
         pair = Pair(self._anew[old.name], self._anew[new.name], self.cases)
         return pair.difference(case, self.metric)
 
-    @property
-    def has_stand_ins(self) -> bool:
-        """Whether a commit's recording is another's."""
-        return any(step.like for step in self.steps.values())
-
     def keep_provisional(self, rows: Sequence[Provisional]) -> None:
         """Writes down what the search has named before it is verified; nothing: all is."""
         write_atomically(self._folder / _PROVISIONAL, msgspec.json.encode(rows))
@@ -398,10 +388,6 @@ class Commits:
             cases = [name for name in self.cases if all(side.case(name) for side in sides)]
             self._pairs[names] = Pair(*sides, cases)
         return self._pairs[names].difference(case, self.metric)
-
-    def _is_known(self, name: str, boot: bool) -> bool:
-        step = self.steps.get(name)
-        return step is not None and (not boot or step.status not in (SAME_CODE, NOT_COMPILED))
 
     def _add(self, commit: Commit, outcome: Outcome) -> None:
         """Writes down what became of a commit."""
@@ -488,7 +474,7 @@ class State:
 
     def asked(self, names: Sequence[str]) -> dict[str, Any]:
         """What was asked, by these names; UserError where there is no bisection of the tree."""
-        kept = read_json(self.folder / _ASKED).get("asked", {})
+        kept = self._kept()
         if set(kept) != set(names):
             raise self.absent()
         return {name: tuple(one) if isinstance(one, list) else one for name, one in kept.items()}
@@ -496,7 +482,10 @@ class State:
     @property
     def by_program(self) -> bool:
         """Whether a program of the user's measures."""
-        return bool(read_json(self.folder / _ASKED).get("asked", {}).get("run"))
+        return bool(self._kept().get("run"))
+
+    def _kept(self) -> dict[str, Any]:
+        return read_json(self.folder / _ASKED).get("asked", {})
 
     def absent(self) -> UserError:
         """The error that there is none."""

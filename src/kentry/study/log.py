@@ -35,7 +35,7 @@ def log_tree(
 ) -> Log:
     """The history of a range: its ends, each `every`th commit, and where those differ.
 
-    `fresh` forgets what was measured of it before.
+    `fresh` forgets what was measured before.
     """
     # The kernels and recordings are in the cache; this folder says how they hang together.
     made_with = measurer.made_with(span.bad, update)

@@ -47,12 +47,11 @@ class StandIn:
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """One kernel to measure.
+    """One kernel to measure; `label` names it in the progress.
 
     `source` is what the kernel is built from, the kernel itself, or the file of a recording; None:
     what `spec` resolves to.  With `fresh` the cache's recording is not taken; with `anew`, a
-    folder for ccache below the cache, the kernel is built from nothing, unless it once was and
-    came out the same.  `label` says in the progress what is measured.
+    folder for ccache, the kernel is built from nothing unless it once was and came out the same.
     """
 
     spec: str
@@ -99,11 +98,10 @@ def outcomes(
     update: Update | None = None,
     executor: Executor | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
-    """What `function` makes of each unit: its place and outcome, as they finish.
+    """What `function` makes of each unit, as they finish; what it raises ends the plan.
 
     `executor` has the interface of concurrent.futures; None: one after another, here.  `update`
-    shows the progress of all; None: each unit shows its own.  What the function raises ends the
-    plan.
+    shows the progress of all; None: each unit shows its own.
     """
     if not executor:
         for place, unit in enumerate(units):

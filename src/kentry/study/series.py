@@ -40,18 +40,16 @@ from kentry.results.studies import (
 )
 from kentry.study.plan import Unit, outcomes, perform
 
-# The result in a folder of rows, beside their recordings.
-SERIES_FILE = "series.json"
+SERIES_FILE = "series.json"  # the result in a folder of rows, beside their recordings
 # Kinds of caveats by which a comparison says what differs besides what was measured.
 DIFFERENCES = ("differs", "config-differs")
 
 
 @dataclass(frozen=True)
 class PatchKernels:
-    """A patch's kernels by architecture: their recordings, or why there are none.
+    """A patch's kernels by architecture: recordings, or why there are none; patch 0: the baseline.
 
-    `patch` is 0 for the baseline.  Of what the patch changes, nothing is compiled for the
-    architectures of `not_compiled`.
+    Of what the patch changes, nothing is compiled for the architectures of `not_compiled`.
     """
 
     patch: int
@@ -65,10 +63,9 @@ class PatchKernels:
 def measure_series(
     lineup: Lineup, units: Sequence[Unit], keep: Callable[[int, Recording], Recording]
 ) -> list[PatchKernels]:
-    """The baseline, then each patch, measured as each unit, one an architecture, says.
+    """The baseline, which must be measurable, then each patch, as each architecture's unit says.
 
-    `keep` takes the number of a patch and its recording as soon as that is there, and returns what
-    to tabulate.  KentryError where the baseline cannot be measured.
+    `keep` takes each patch's number and its recording at once, and returns what to tabulate.
     """
     numbered: list[tuple[int, Unit]] = []
     rows = {0: PatchKernels(0, "baseline", lineup.base.commit)}
@@ -80,19 +77,11 @@ def measure_series(
     for unit in units:
         label = f"baseline ({unit.arch})"
         numbered.append((0, replace(unit, source=lineup.base, label=label)))
-        numbered += [
-            (
-                step.number,
-                replace(
-                    unit,
-                    spec=f"{unit.spec} + patch {step.number}",
-                    source=step.revision,
-                    label=f"patch {step.number} of {len(lineup.steps)} ({unit.arch})",
-                ),
-            )
-            for step in lineup.steps
-            if step.revision
-        ]
+        for step in (step for step in lineup.steps if step.revision):
+            label = f"patch {step.number} of {len(lineup.steps)} ({unit.arch})"
+            spec = f"{unit.spec} + patch {step.number}"
+            own = replace(unit, spec=spec, source=step.revision, label=label)
+            numbered.append((step.number, own))
     for place, outcome in outcomes(perform, [unit for _, unit in numbered]):
         number, unit = numbered[place]
         if not number or outcome.recording:
@@ -179,10 +168,8 @@ def tabulate(
 ) -> Series:
     """The table of a series, the baseline first, of every case or of those named.
 
-    UserError for one of `metrics` that the baseline does not have.
-
-    A row that could not be measured has no cells; the next one's steps are against the last
-    that has, so the steps of a column always sum to its total.
+    UserError for one of `metrics` that the baseline does not have.  A row that was not measured
+    has no cells; the next steps are against the last that has, so steps sum to the total.
     """
     base = kernels[0].recordings
     found = [

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `kentry stat` measures: a table, a sweep over working sets, tails, pairs, two kernels.
 
-What is measured in a session is kept however that ends.  Comparisons are always interleaved; the
-one loop of their planned looks (interim analyses) is run_looks().
-
-Each pair of cases has four slots, A B B A, in every group of a run.  So a group also compares A
-with A and B with B, and the noise floor is how much those differ.
+What is measured in a session is kept however that ends.  Each pair of cases has four slots,
+A B B A, in every group of a run.  So a group also compares A with A and B with B, and the noise
+floor is how much those differ.
 
 Nothing is subtracted from calls in blocks: the loop takes a nanosecond or two and is a metric of
 its own.  The cost of reading the clock, timed by the same process behind the same walk through
 memory, is subtracted from calls timed one by one.
 
-Two kernels are booted A, B, B, A or B, A, A, B in each round, and the boots are the sample.  What
-differs from boot to boot (which pages, which cpu has the timer) would otherwise look like a
-difference of the kernels.
+Two kernels are booted A, B, B, A or B, A, A, B in each round, and the boots are the sample, so
+what differs from boot to boot (pages, the timer's cpu) is no difference of the kernels.
 """
 
 import random
@@ -59,17 +56,15 @@ COUNTED = "mean of processes, each the median of its turns"
 SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 # The working sets of a sweep, bytes: each is twice the one before.
 SMALLEST, LARGEST = 32 << 10, 256 << 20
-# The turns of a sweep's group: a walk over the largest set takes 30 ms, and a turn has a dozen.
-SWEEP_TURNS = 2
-# The least groups of a sweep, besides the pilot's: one takes more than a second.
-SWEEP_GROUPS = 4
+# Of a sweep: the turns of a group (a walk over the largest set takes 30 ms, and a turn has a
+# dozen), and the least groups besides the pilot's, each of more than a second.
+SWEEP_TURNS, SWEEP_GROUPS = 2, 4
 # The slots of a pair's A in even runs of the probe and of B in odd ones; and the other way round.
 _OUTER, _INNER = (0, 3), (1, 2)
 LEAST_GROUPS, LEAST_BOOTS = 20, 6
 # The rounds of the first look: fewer have no interval; and the most, unless told otherwise.
 LEAST_ROUNDS, ROUNDS = 6, 12
-# The groups of each boot of a kernel.
-BOOT_GROUPS = 20
+BOOT_GROUPS = 20  # of each boot of a kernel
 _REMEDY = "Look at its boot loader; --boot says how kernels are switched."
 
 Metrics = Mapping[str, NoisyMetric]
@@ -315,7 +310,7 @@ def run_looks(
     measure: Callable[[int, int], None],
     estimate: Callable[[Look], Rows],
 ) -> Ending:
-    """Measures up to each planned look, at least `least` units, until every row is decided.
+    """Measures to each planned (interim) look, `least` units or more, until all is decided.
 
     `measure` is called with the number of units so far and the number that must exist.
     """

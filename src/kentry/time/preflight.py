@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a machine says about itself, and whether it is quiet enough to measure time on.
 
-The probe reads files of /proc and /sys (`facts=`) without root, so this works alike on this
-machine, over ssh, on a board and in a guest.  A file that is missing or makes no sense is an
-unknown fact, never an error.  docs/howto/quiet-machine.md has a section for each check.
+The probe reads files of /proc and /sys (`facts=`) without root, on every machine alike.  A file
+that is missing or makes no sense is an unknown fact, never an error.
+docs/howto/quiet-machine.md has a section for each check.
 """
 
 import contextlib
@@ -20,8 +20,7 @@ from kentry.errors import KentryError
 from kentry.machines.machine import Machine
 
 # Seconds between the two readings: 50 ticks of /proc/stat, so one tick is 2 %.
-BETWEEN = 0.5
-TIMEOUT = 30.0
+BETWEEN, TIMEOUT = 0.5, 30.0
 # The probe cuts a file after this many bytes, perhaps in the middle of a line.
 MOST_BYTES = 65536
 
@@ -119,11 +118,10 @@ class Interrupts(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What the probe read.
+    """What the probe read; `cpu` is the one to measure on.
 
-    `cpu` is the one to measure on.  `files` has the newest text by path, `missing` the errno of
-    files that could not be read, `before` what the files that change held `seconds` earlier.
-    `virtualization` is the answer of systemd-detect-virt, "" if the machine does not have it.
+    `files` has the newest text by path, `missing` the errno of files that could not be read,
+    `before` what files held `seconds` earlier; `virtualization` is what systemd-detect-virt says.
     """
 
     cpu: int = 0
@@ -306,9 +304,9 @@ def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
 
 
 def choose_cpu(facts: Facts) -> int:
-    """Chooses an isolated cpu, else not cpu 0; then the one with the fewest interrupts.
+    """Chooses an isolated cpu, rather without nohz_full, whose kernel entry does more.
 
-    Of the isolated cpus it prefers those without nohz_full, whose kernel entry does more.
+    Else not cpu 0; then the one with the fewest interrupts.
     """
     online, isolated = set(facts.online), set(facts.isolated)
     tickless = set(cpu_list(facts.text(f"{CPU_FOLDER}/nohz_full")))

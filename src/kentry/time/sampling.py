@@ -20,33 +20,26 @@ from kentry.progress import Update
 
 # Two clocks of a machine may drift apart by this share: NTP slews one by 0.05 % at most.
 _CLOCK_DRIFT = 0.002
-# The time between two consecutive readings of clocks, ns, is at most this.
-_CLOCK_SLACK = 1_000_000
-# The probe has this many slots for processes: guest/timed.c.
-MOST_SLOTS = 64
+_CLOCK_SLACK = 1_000_000  # the most ns between two consecutive readings of clocks
+MOST_SLOTS = 64  # of the probe for processes: guest/timed.c
 # A run of the probe is stopped after this multiple of its expected time, plus these seconds.
 _PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
-# The groups of the first run, which shows how long a group takes.
-PILOT_GROUPS = 4
-# The least time of a group, seconds, whatever a coarse clock says.
-_LEAST_SECONDS = 1e-5
-# The length of a run, seconds: it is what a lost connection costs.
-_RUN_SECONDS = 1.0
+PILOT_GROUPS = 4  # of the first run, which shows how long a group takes
+_LEAST_SECONDS = 1e-5  # of a group, whatever a coarse clock says
+_RUN_SECONDS = 1.0  # of a run: it is what a lost connection costs
 # Tails: an interval is over groups; a group has TURNS turns of CALLS calls.
 GROUPS, TURNS, CALLS = 10, 10, 10_000
 # A call with its readings of the clock takes less than this; and the patience for tails.
 _MOST_SECONDS_A_CALL, _TAILS_PATIENCE_SECONDS = 50e-6, 120.0
-# The boots of a guest's table: fewer have no useful interval.
-GUEST_BOOTS = 8
+GUEST_BOOTS = 8  # of a guest's table: fewer have no useful interval
 
 
 @dataclass
 class Process:
     """A process, the calls in one of its blocks, and its samples: ns of blocks and empty blocks.
 
-    `counted` maps a counter to (count, calls) of each turn, with the cost of reading it
-    subtracted.  `bins` and `empty_bins` are histograms of calls, and of readings of the clock
-    without a call: they map the low end of a bin, ns, to how many are in it.
+    `counted` has (count, calls) of each turn by counter, the cost of reading it subtracted.  `bins`
+    and `empty_bins` count calls, and readings of the clock alone, by the low end of a bin, ns.
     """
 
     run: int
@@ -73,8 +66,7 @@ class Clocks(NamedTuple):
 
 @dataclass
 class Output:
-    """Everything that the probe has printed, in all its runs; `run` is the current one, in `boot`,
-    and `groups_before` is how many groups had ended before it.
+    """Everything that the probe has printed; `run`, in `boot`, began after `groups_before` groups.
 
     `jumps` says how a clock jumped between two readings; the processes between them are dropped.
     `since_clock` are the processes since the last reading.  `run_groups` of this run took
@@ -225,8 +217,8 @@ def quantile(bins: Mapping[int, int], share: float) -> int:
 class Settings:
     """How a group is timed: turns of blocks of about `block_ns`, on one cpu (-1: any).
 
-    With the defaults a turn is shorter than half a millisecond, so that drift affects all slots
-    alike, and a block longer than a hundred readings of the clock.
+    A turn is shorter than 0.5 ms, as drift must affect all slots alike; a block is longer than a
+    hundred readings of the clock.
     """
 
     turns: int = 8
@@ -244,10 +236,9 @@ Extent = int | float
 class Sampler:
     """Runs groups of slots on a machine and keeps what the probe printed in `output`.
 
-    Every other run of the probe uses `odd_slots`, if given: a slot keeps its memory for a run, and
-    the effect of that must not always be on the same case.  Then a case that is absent is an
-    error, because the processes of the others are known by their slots.  `boot` is the machine's;
-    None: each run is the next one on a guest, and all are one elsewhere.
+    Every other run uses `odd_slots`, if any: a slot keeps its memory for a run, which must not
+    always affect the same case.  Then an absent case is an error, as others are known by their
+    slots.  `boot` is the machine's; None: on a guest each run is one, elsewhere all are one.
     """
 
     machine: Machine

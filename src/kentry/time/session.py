@@ -24,11 +24,8 @@ from kentry.time.sampling import Output
 log = logging.getLogger("kentry")
 
 RUNNING = "running"
-
-# The step of a processor's own counter, ns, is below this; a timer of 24 MHz or less, as many
-# boards have, is above.
+# The step of a processor's own counter, ns, is below this, that of boards' 24 MHz timers above.
 _COARSE_NS = 30.0
-
 # "Linux version 6.12.1 (user@host) (gcc (Debian 12.2.0) 12.2.0, GNU ld ...) #1 SMP"
 _COMPILER = re.compile(r"Linux version \S+ \([^)]*\) \((.*)\) #")
 _LINKER = re.compile(r", (?:GNU ld|LLD|Debian LLD).*$")

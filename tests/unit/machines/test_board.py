@@ -170,7 +170,14 @@ def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
 ) -> None:
     seen: list[str] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(BoardMachine, "machine", lambda self: self)
+    driver = BoardMachine._driver
+    monkeypatch.setattr(
+        BoardMachine,
+        "_driver",
+        lambda self, name, *more, **named: (
+            name == "QEMUDriver" or driver(self, name, *more, **named)
+        ),
+    )
     monkeypatch.setattr(BoardMachine, "boot_image", lambda self, image: seen.append(str(image)))
     monkeypatch.setattr(
         board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
