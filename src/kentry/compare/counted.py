@@ -19,8 +19,8 @@ from kentry.compare.contexts import (
 from kentry.compare.differences import differences, of_both, one_architecture, shared_metrics
 from kentry.errors import UserError
 from kentry.path import metrics as path_metrics
+from kentry.path.calls import NOT_KNOWN, purposes
 from kentry.path.pairs import pack_pairs
-from kentry.path.reasons import NOT_KNOWN, purposes
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name, depends_on_context
 from kentry.path.variation import distinct_paths, functions_of, settles

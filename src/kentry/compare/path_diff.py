@@ -23,9 +23,9 @@ from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both, one_architecture
 from kentry.errors import UserError
+from kentry.path.calls import NOT_KNOWN, Purpose, purposes
 from kentry.path.metrics import effects
 from kentry.path.pairs import placed
-from kentry.path.reasons import NOT_KNOWN, Purpose, purposes
 from kentry.path.stream import Folded, fold, stream
 from kentry.path.symbols import base_name
 from kentry.results import caveats

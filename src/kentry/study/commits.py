@@ -485,7 +485,8 @@ class State:
         return bool(self._kept().get("run"))
 
     def _kept(self) -> dict[str, Any]:
-        return read_json(self.folder / _ASKED).get("asked", {})
+        kept: dict[str, Any] = read_json(self.folder / _ASKED).get("asked", {})
+        return kept
 
     def absent(self) -> UserError:
         """The error that there is none."""

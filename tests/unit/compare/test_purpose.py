@@ -4,7 +4,7 @@
 from msgspec.structs import replace
 
 from kentry.compare.counted import compare
-from kentry.path.reasons import NOT_KNOWN
+from kentry.path.calls import NOT_KNOWN
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import Recording, read_recording

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES, find_arch
-from kentry.path.calls import parts
-from kentry.path.reasons import NOT_KNOWN, Rule, purposes, rules
+from kentry.path.calls import NOT_KNOWN, Rule, parts, purposes, rules
 from kentry.results.recording import Instruction, read_recording
 from tests import ROOT
 from tests.unit.path.test_calls import ARM64, path
