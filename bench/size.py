@@ -26,22 +26,22 @@ BUDGET = {
     "boot": 1991,
     "commands": 2978,
     "compare": 1584,
-    "count": 1244,
+    "count": 1242,
     "host": 1423,
-    "importing": 544,
+    "importing": 538,
     "kernels": 3912,
-    "machines": 1411,
+    "machines": 1389,
     "models": 969,
-    "path": 1176,
+    "path": 1160,
     "results": 2807,
     "show": 5275,
     "stats": 693,
-    "study": 2621,
-    "time": 1741,
+    "study": 2542,
+    "time": 1722,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33121
+TESTS_BUDGET = 33127
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

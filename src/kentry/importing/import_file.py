@@ -308,6 +308,11 @@ class Number:
     lacks: tuple[str, ...] = (REPETITIONS,)
 
     @property
+    def about(self) -> bool:
+        """Whether it was published as "about" that: "~200"."""
+        return self.published.startswith("~")
+
+    @property
     def value(self) -> Decimal:
         """What was published, in `unit`."""
         return Decimal(self.published.lstrip("~").replace(",", ""))
@@ -338,11 +343,7 @@ class Number:
         """
         exponent = self.value.as_tuple().exponent
         assert isinstance(exponent, int)
-        return (
-            Decimal(1).scaleb(exponent)
-            * self._factor
-            / (1 if self.published.startswith("~") else 2)
-        )
+        return Decimal(1).scaleb(exponent) * self._factor / (1 if self.about else 2)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def test_a_markdown_table_with_a_case_a_column() -> None:
 
 def test_a_csv_table_with_repetitions() -> None:
     found = imported(samples.CSV).numbers
-    assert [(n.side, n.case, float(n.amount), n.published.startswith("~")) for n in found] == [
+    assert [(n.side, n.case, float(n.amount), n.about) for n in found] == [
         ("before", "getppid", 201.0, False),
         ("before", "getppid", 200.0, False),
         ("after", "getppid", 190.0, True),
