@@ -43,11 +43,6 @@ def test_pairs_rise_on_both_sides_and_are_alike(
     check(old, new, pairs_of(old, new, abroad=abroad), abroad=abroad)
 
 
-@given(TOKENS)
-def test_a_path_is_itself(tokens: list[Token]) -> None:
-    assert pairs_of(tokens, tokens) == [(n, n) for n in range(len(tokens))]
-
-
 @given(TOKENS, TOKENS)
 def test_no_alignment_is_better(old: list[Token], new: list[Token]) -> None:
     """Against the plain recurrence, a cell at a time."""

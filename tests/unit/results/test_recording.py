@@ -3,7 +3,6 @@
 
 import copy
 import json
-import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from msgspec import UNSET, structs
+from msgspec import structs
 from msgspec.structs import replace
 
 from kentry.errors import RecordingError, UserError
@@ -352,19 +351,6 @@ def test_events_are_the_modal_paths_or_those_that_all_paths_have() -> None:
     assert decided.events is None
 
 
-def test_events_on_which_paths_differ_are_not_written() -> None:
-    for case, known in ((without_modal(EVENTS), True), (without_modal(EVENTS, ()), False)):
-        document = to_json(replace(STATES, cases=[case]))
-        assert ("events" in document["cases"][0]) == known
-        jsonschema.validate(document, SCHEMA)
-
-
-def test_a_recording_from_before_there_were_vector_states_is_read() -> None:
-    found = read_recording(ROOT / "tests" / "golden" / "arm64-6.12.json")
-    assert found.markers is UNSET
-    assert not any(path.events for case in found.cases for path in case.paths)
-
-
 # --- metrics with noise --------------------------------------------------
 
 
@@ -405,22 +391,6 @@ def test_two_metrics_of_one_name_are_refused(tmp_path: Path) -> None:
     file.write_text(json.dumps(document).replace('"cycles"', '"ns"'))
     with pytest.raises(RecordingError, match="a name stands twice"):
         read_recording(file)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"value": math.nan},
-        {"value": math.inf},
-        {"interval": (2.0, 1.0)},
-        {"interval": (math.nan, math.nan)},
-        {"floor": math.nan},
-        {"samples": ()},
-    ],
-)
-def test_an_invalid_metric_cannot_be_made(change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        replace(TIMES.cases[0].noisy["ns"], **change)
 
 
 def test_paths_without_instructions_are_refused(tmp_path: Path) -> None:
