@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Waits for processes that should end."""
+"""Programs that play others, and waits for processes that should end."""
 
 import time
 from pathlib import Path
+
+
+def script(file: Path, text: str) -> Path:
+    """A program for sh with that text, in a folder that is made if it is not there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    file.chmod(0o755)
+    return file
 
 
 def pid_in(file: Path) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kentry.boot.userland.file_tree import Tree
+from tests.processes import script as write_script
 from tests.unit.kernels.conftest import cache, said  # noqa: F401
 
 
@@ -54,18 +55,14 @@ def fake_qemu(folder: Path, script: str = "", version: str = "7.2.22") -> Path:
 
     $plugin_out is where its plugin's output goes; its arguments are in FOLDER/argv, a line each.
     """
-    file = folder / "qemu"
-    file.write_text(
-        f"""#!/bin/sh
-if [ "$1" = -help ]; then echo "QEMU emulator version {version}"; echo "-plugin x"; exit; fi
+    return write_script(
+        folder / "qemu",
+        f"""[ "$1" = -help ] && echo "QEMU emulator version {version}" && echo "-plugin x" && exit
 printf '%s\\n' "$@" >{folder}/argv
 for word; do case $word in *out=*) plugin_out=${{word#*out=}};; esac; done
 plugin_out=${{plugin_out%%,*}}
-{script}
-"""
+{script}""",
     )
-    file.chmod(0o755)
-    return file
 
 
 def argument(folder: Path, option: str) -> str:

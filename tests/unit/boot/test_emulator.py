@@ -16,6 +16,7 @@ from kentry.boot.emulator import (
 )
 from kentry.errors import MachineError, MissingToolError, UserError
 from kentry.host.apt import RELEASES, AptRoot
+from tests.processes import script
 
 ARCH = find_arch("riscv64")
 GOOD = (
@@ -24,17 +25,13 @@ GOOD = (
 
 
 def make_qemu(folder: Path, text: str, status: int = 0) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / ARCH.qemu
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{text}END\nexit {status}\n")
-    program.chmod(0o755)
-    return program
+    return script(folder / ARCH.qemu, f"cat <<'END'\n{text}END\nexit {status}")
 
 
-def make_private(root: Path, text: str = GOOD) -> Path:
+def make_private(root: Path) -> Path:
     for name in ("share/qemu", "lib/a-b-c/qemu"):
         (root / "usr" / name).mkdir(parents=True)
-    make_qemu(root / "usr/bin", text)
+    make_qemu(root / "usr/bin", GOOD)
     return root
 
 
@@ -103,8 +100,7 @@ def test_a_backports_copy_uses_this_machines_loader(copies: Path) -> None:
 def test_a_newest_copy_brings_its_own_loader(copies: Path) -> None:
     root = make_private(copies / NEWEST_COPY)
     loader = root / "usr/lib/a-b-c/ld-linux-x.so.1"
-    loader.write_text('#!/bin/sh\n[ "$1" = --library-path ] && shift 2 && exec "$@"\n')
-    loader.chmod(0o755)
+    script(loader, '[ "$1" = --library-path ] && shift 2 && exec "$@"')
     emulator = find_emulator(ARCH, "newest")
     assert emulator.argv[:3] == (str(loader), "--library-path", str(loader.parent))
     assert "LD_LIBRARY_PATH" not in emulator.env
@@ -123,11 +119,8 @@ def test_other_architectures_emulators_are_not_unpacked(
     names = ["libc6", ARCH.qemu_split_package, "qemu-system-s390x", "qemu-system-data", "seabios"]
     debs = [tmp_path / f"{name}_1_all.deb" for name in names]
     monkeypatch.setattr(AptRoot, "download_closure", lambda self, packages, update, suite: debs)
-    unpacker = tmp_path / "bin/dpkg-deb"
-    unpacker.parent.mkdir()
-    unpacker.write_text(f'#!/bin/sh\necho "$2" >>{tmp_path}/unpacked\n')
-    unpacker.chmod(0o755)
-    on_path(monkeypatch, unpacker.parent)
+    script(tmp_path / "bin/dpkg-deb", f'echo "$2" >>{tmp_path}/unpacked')
+    on_path(monkeypatch, tmp_path / "bin")
     with pytest.raises(MissingToolError):
         find_emulator(ARCH, "newest")  # an empty copy
     unpacked = (tmp_path / "unpacked").read_text().splitlines()

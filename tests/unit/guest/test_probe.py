@@ -118,6 +118,7 @@ def one_cpu() -> Iterator[None]:
     os.sched_setaffinity(0, cpus)
 
 
+@pytest.mark.slow
 def test_it_runs_every_case_that_is_named(one_cpu: None) -> None:
     names = [case.name for case in catalogue(host_arch()) if not case.needs_state]
     lines = run("n=20", "paths=2", "warmup=1", f"cases={','.join(names)}")
@@ -157,6 +158,7 @@ def test_names_that_cannot_be_read_are_a_failure(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_it_runs_every_case_in_every_state() -> None:
     vector_bits()
     groups = {case.name: case.group for case in catalogue(host_arch())}

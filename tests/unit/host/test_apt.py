@@ -23,7 +23,7 @@ from kentry.kernels import debian
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
-from tests.processes import gone, pid_in
+from tests.processes import gone, pid_in, script
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import put
@@ -358,11 +358,8 @@ def test_the_line_that_says_most(lines: list[str], first: str) -> None:
 
 def test_damaged_packages_leave_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """dpkg-deb starts a program that unpacks."""
-    tool = tmp_path / "dpkg-deb"
-    tool.write_text(
-        f"#!/bin/sh\nsleep 1000 & echo $! >{tmp_path}/pid; yes damaged | head -c 20480; wait\n"
-    )
-    tool.chmod(0o755)
+    text = f"sleep 1000 & echo $! >{tmp_path}/pid; yes damaged | head -c 20480; wait"
+    script(tmp_path / "dpkg-deb", text)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(UserError), apt.file_tree(tmp_path / "x.deb", "") as tree:
         tree.next()

@@ -8,6 +8,7 @@ import pytest
 
 from kentry.errors import MissingToolError, UserError
 from kentry.host import apt as mirror
+from tests.processes import script
 
 
 @pytest.fixture(autouse=True)
@@ -23,10 +24,7 @@ def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a fake apt-get prints."""
     out = tmp_path / "targets"
     out.touch()
-    program = tmp_path / "bin/apt-get"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n[ $1 = indextargets ] && cat {out}\n")
-    program.chmod(0o755)
+    program = script(tmp_path / "bin/apt-get", f"[ $1 = indextargets ] && cat {out}")
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     return out
 
@@ -42,9 +40,7 @@ def test_debians_own_and_the_security_one(targets: Path) -> None:
         "https://d.example/debian/",
         "https://s.example/sec/",
     )
-
-
-def test_before_apts_first_update_the_suite_tells(targets: Path) -> None:
+    # Before apt's first update the suite tells.
     targets.write_text("https://d.example/debian/|$(ORIGIN)|$(LABEL)|trixie\n")
     assert mirror.find_mirror().base == "https://d.example/debian/"
 

@@ -14,6 +14,7 @@ from kentry.count.catalogue import cases_of_file
 from kentry.errors import MissingToolError, UserError
 from kentry.host import native, sandbox
 from tests import builders
+from tests.processes import script
 
 ARM64 = find_arch("arm64")
 
@@ -110,8 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def program(file: Path, version: str, status: int = 0) -> None:
-    file.write_text(f"#!/bin/sh\necho 'Debian LLVM version {version}'\nexit {status}\n")
-    file.chmod(0o755)
+    script(file, f"echo 'Debian LLVM version {version}'\nexit {status}")
 
 
 def test_the_newest_is_taken_and_a_broken_one_only_where_there_is_no_other(folder: Path) -> None:

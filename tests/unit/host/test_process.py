@@ -28,7 +28,7 @@ def test_a_status_is_128_and_a_signals_number() -> None:
 
 def test_what_it_prints_just_before_its_end_is_read() -> None:
     """It ends after the pipes were found empty, and before it is asked whether it has ended."""
-    lines, end = play("sleep 0.5; echo last", check=lambda _: time.sleep(1))
+    lines, end = play("sleep 0.2; echo last", check=lambda _: time.sleep(0.4))
     assert (lines, end.status) == (["last"], 0)
 
 
@@ -94,6 +94,7 @@ def test_waiting_for_a_processor_is_not_taking_time() -> None:
     assert (lines, end.stopped) == (["done"], "")
 
 
+@pytest.mark.slow
 def test_progress_puts_the_end_off_ten_times_at_most() -> None:
     numbers = iter(range(1000))
     begun = time.monotonic()

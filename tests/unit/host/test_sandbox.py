@@ -22,7 +22,7 @@ from kentry.host import sandbox
 from kentry.host.process import run
 from kentry.host.sandbox import confined
 from tests import ROOT
-from tests.processes import gone
+from tests.processes import gone, script
 from tests.unit.kernels.sources import program
 
 ATTACK = """
@@ -171,8 +171,7 @@ def test_programs_of_the_home_folder_do_not_stand_before_the_systems(tmp_path: P
 
 def without_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: str) -> None:
     """Puts a bubblewrap that does not work first in PATH."""
-    file = program(tmp_path / "bin", "bwrap", "")
-    file.write_text("#!/bin/sh\nexit 1\n")
+    script(tmp_path / "bin/bwrap", "exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv(sandbox.ALLOW_VARIABLE, allowed)
 

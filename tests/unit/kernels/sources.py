@@ -18,6 +18,7 @@ from kentry.kernels import tree
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse
 from tests import ROOT
+from tests.processes import script
 
 FAKE = ROOT / "tests" / "fakes/linux"
 
@@ -129,11 +130,7 @@ def times(folder: Path) -> dict[str, int]:
 
 def program(folder: Path, name: str, says: str) -> Path:
     """A program that prints one line, whatever it is asked."""
-    folder.mkdir(exist_ok=True)
-    file = folder / name
-    file.write_text(f"#!/bin/sh\necho '{says}'\n" if says else "#!/bin/sh\n", encoding="utf-8")
-    file.chmod(0o755)
-    return file
+    return script(folder / name, f"echo '{says}'" if says else "")
 
 
 def pretend_tools(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

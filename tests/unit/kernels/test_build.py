@@ -26,6 +26,7 @@ from kentry.host.cache import cache_dir, read_manifest
 from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
+from tests.processes import script
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, put, revision
@@ -220,8 +221,8 @@ def test_a_distributions_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_kernel_that_describes_its_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = tmp_path / "bin"
     sources.program(programs, "pahole", "v1.24")
-    strip = sources.program(programs, "aarch64-linux-gnu-objcopy", "")
-    strip.write_text('#!/bin/sh\ntest "$1" = --strip-debug && echo "no debug info" > "$2"\n')
+    strip = 'test "$1" = --strip-debug && echo "no debug info" > "$2"'
+    script(programs / "aarch64-linux-gnu-objcopy", strip)
     # The command line and the environment of make, as the compiler finds them.
     compiler = (sources.FAKE / "scripts/cc.sh").read_text(encoding="utf-8")
     compiler += 'echo "with $PAHOLE $PAHOLE_FLAGS, $KCFLAGS, $KAFLAGS." >> "$2"\n'
@@ -428,7 +429,7 @@ def test_a_killed_build_is_taken_up_again(
     linux = sources.repository(tmp_path / "linux", {"SLOW": "0.3\n"})
     if not confined:
         monkeypatch.setenv(sandbox.ALLOW_VARIABLE, "1")
-        sources.program(tmp_path / "bin", "bwrap", "").write_text("#!/bin/sh\nexit 1\n")
+        script(tmp_path / "bin/bwrap", "exit 1")
     with kentry(linux) as process:
         wait_for(process, when)
         time.sleep(random.random() / 2)

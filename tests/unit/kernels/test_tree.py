@@ -16,6 +16,7 @@ import pytest
 from kentry.errors import KernelError, UserError
 from kentry.kernels.patches import apply_patches, read_patches
 from kentry.kernels.repository import Git, Repository, Revision
+from tests.processes import script
 from tests.unit.kernels import sources
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, git, revision
@@ -447,9 +448,8 @@ def test_two_may_make_it_at_once(tmp_path: Path) -> None:
 def test_a_full_disk(
     own: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
 ) -> None:
-    file = sources.program(tmp_path / "bin", "git", "x")
     words = "error: unable to write file: No space left on device"
-    file.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 128\n")
+    script(tmp_path / "bin/git", f"echo '{words}' >&2; exit 128")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     with pytest.raises(UserError) as raised:
         own("write-tree", check=check)

@@ -15,6 +15,8 @@ from unittest import mock
 
 import pytest
 
+from tests.processes import script as write_script
+
 FORCE = "KENTRY_TEST_FORCE"
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
 
@@ -46,13 +48,10 @@ class Server:
 
     def __post_init__(self) -> None:
         self.tmp, self.home = self.folder / "tmp", self.folder / "home"
-        for name in ("tmp", "home", "programs", "client"):
+        for name in ("tmp", "home", "programs"):
             (self.folder / name).mkdir()
-        client = self.folder / "client/ssh"
-        client.write_text(
-            f'#!/bin/sh\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n'
-        )
-        client.chmod(0o755)
+        client = f'exec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"'
+        write_script(self.folder / "client/ssh", client)
         make_key(self.folder / "host")
         public = make_key(self.folder / "user").with_suffix(".pub").read_text()
         (self.folder / "authorized").write_text(public)
@@ -114,9 +113,7 @@ class Server:
 
     def program(self, name: str, script: str) -> None:
         """Puts a program on the server's PATH, before any other of its name."""
-        file = self.folder / "programs" / name
-        file.write_text(f"#!/bin/sh\n{script}\n")
-        file.chmod(0o755)
+        write_script(self.folder / "programs" / name, script)
 
     def sessions(self) -> list[int]:
         """The processes of the server's below which sessions run."""

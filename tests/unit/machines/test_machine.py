@@ -258,6 +258,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield made
 
 
+@pytest.mark.slow
 def test_a_machine_behind_ssh_is_booted_and_measured_again(server: Server) -> None:
     """It drops the connection, is away, comes back, and has lost the probe."""
     server.program("own-boot", f'echo "$1" >{server.folder}/asked; kill -9 $PPID')
