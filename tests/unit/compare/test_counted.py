@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from kentry.compare.contexts import Side
 from kentry.compare.counted import compare, compare_case
 from kentry.errors import UserError
+from kentry.path.calls import NOT_KNOWN
 from kentry.results.comparison import CaseComparison, EventDelta
-from kentry.results.recording import OTHER, Metric, Recording, VectorEvent
+from kentry.results.recording import OTHER, Metric, Recording, VectorEvent, read_recording
+from tests import ROOT
 from tests.builders import recording
 from tests.unit.vector.builders import with_events
 
@@ -175,3 +177,45 @@ def test_two_states_of_a_recording_are_compared_like_two_kernels() -> None:
     assert (case.old, case.new, case.delta) == (5, 7, 2)
     assert [(row.name, row.delta) for row in case.functions if row.delta] == [("g", 2)]
     assert [(one.name, one.old, one.new) for one in case.events] == [("discard", 0, 1)]
+
+
+# --- the floor: parts and reasons ---------------------------------------------------
+
+
+def read(name: str) -> Recording:
+    return read_recording(ROOT / "tests" / "golden" / name)
+
+
+FLOOR, LINUX = read("floor-arm64.json"), read("arm64-6.12.json")
+
+
+def on_floor(old: Recording, new: Recording) -> CaseComparison:
+    return compare(old, new, ["getppid"]).cases[0]
+
+
+def test_reasons_are_in_order_of_their_change_and_the_unknown_one_is_the_last() -> None:
+    # Functions that no rule names: most instructions have no reason then.
+    odd = [insn._replace(function="odd") if insn.offset % 8 else insn for insn in LINUX.code]
+    *known, unknown = on_floor(FLOOR, replace(LINUX, code=odd)).reasons
+    assert unknown.name == NOT_KNOWN
+    assert unknown.delta > known[-1].delta
+    assert [abs(row.delta) for row in known] == sorted((abs(r.delta) for r in known), reverse=True)
+
+
+def test_either_side_may_be_the_floor() -> None:
+    there, back = on_floor(FLOOR, LINUX).reasons, on_floor(LINUX, FLOOR).reasons
+    assert {row.name: -row.delta for row in there} == {row.name: row.delta for row in back}
+
+
+def test_two_kernels_of_linux_have_neither_nor_has_a_side_without_a_path() -> None:
+    lost = replace(LINUX, cases=[replace(one, paths=()) for one in LINUX.cases])
+    for case in (on_floor(read("arm64-6.1.json"), LINUX), on_floor(FLOOR, lost)):
+        assert not case.parts
+        assert not case.reasons
+
+
+def test_config_compiler_and_absent_cases_are_no_caveats() -> None:
+    for old, new in ((FLOOR, LINUX), (LINUX, FLOOR)):
+        kinds = {caveat["kind"] for caveat in compare(old, new).caveats}
+        assert not {kind for kind in kinds if "config" in kind or "only" in kind}
+        assert not any("compiler" in caveat["text"] for caveat in compare(old, new).caveats)
