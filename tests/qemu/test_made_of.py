@@ -96,7 +96,7 @@ def commit(parent: Revision, edits: Mapping[str, Edit], folder: Path) -> Revisio
         blob = git.line("hash-object", "-w", str(folder / "text"))
         git("update-index", "--add", "--cacheinfo", f"100644,{blob},{path}")
     tree = git.line("write-tree")
-    return Revision(repository, git.commit_tree(tree, "a test"), tree, parent.origin)
+    return Revision(repository, git.line("commit-tree", "-m", "a test", tree), tree, parent.origin)
 
 
 def changed(one: Revision, other: Revision) -> list[tuple[str, str]]:

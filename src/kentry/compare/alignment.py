@@ -60,7 +60,6 @@ def _common(old: Keys, new: Keys) -> int:
 
 
 def _between(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
-    """The pairs of what has no common beginning or end."""
     n, m = old.shape[1], new.shape[1]
     if not n or not m:
         return
@@ -96,7 +95,6 @@ def _anchors(old: Keys, new: Keys) -> list[Pair]:
 
 
 def _once(keys: Keys) -> dict[bytes, int]:
-    """The places of rows of instructions that occur once."""
     codes = np.ascontiguousarray(keys[[HOME, EQUAL]].T)
     places: dict[bytes, int] = {}
     for at in range(len(codes) - _ANCHOR + 1):
@@ -106,7 +104,6 @@ def _once(keys: Keys) -> dict[bytes, int]:
 
 
 def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
-    """The pairs of the best alignment of all, by trying every pair."""
     n, m = old.shape[1], new.shape[1]
     behind = new[:, ::-1]
     # By how many old instructions are done, + 1: the best of all, and that which ends in a gap.
@@ -146,7 +143,6 @@ def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
 
 
 def _worth(same: NDArray[np.bool_], abroad: bool) -> NDArray[np.int32]:
-    """What pairs are worth that are the same in these rows of keys."""
     inside = np.where(same[EQUAL], _EQUAL_AT_HOME, _ALIKE_AT_HOME) + same[EXACT] * _EXACT
     outside = np.where(same[EQUAL], _EQUAL, _ALIKE) if abroad else _NEVER
     worth: NDArray[np.int32]
@@ -155,7 +151,6 @@ def _worth(same: NDArray[np.bool_], abroad: bool) -> NDArray[np.int32]:
 
 
 def _followed(traces: list[NDArray[np.uint8]], n: int, m: int) -> list[Pair]:
-    """The pairs of a trace, from its end to its beginning."""
     pairs: list[Pair] = []
     i, j, state = n, m, _PAIR
     while i or j:

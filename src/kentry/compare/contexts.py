@@ -135,7 +135,6 @@ def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts,
 
 
 def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int) -> Change:
-    """The change of all calls, as many in each context of either side."""
     pairs = [(old[at], new[at]) for at in both if at in old and at in new]
     return sum_of(
         _change(
@@ -181,7 +180,6 @@ def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) ->
 
 
 def _is_within(some: Set[int], others: Set[int]) -> bool:
-    """Whether one has all counts of the other."""
     return some <= others or others <= some
 
 

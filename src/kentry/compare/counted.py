@@ -159,7 +159,6 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
 
 
 def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
-    """Both sides on the cores that both were estimated for, by the same version of LLVM."""
     before, after = (
         {
             (one.core, one.llvm): Cycles(one.low, one.high, one.missing, one.steady)
@@ -214,7 +213,6 @@ def _is_identical(old: Side, new: Side) -> bool:
 
 
 def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
-    """The events of either side, those that changed most first."""
     if old.case.events is None or new.case.events is None:
         return ()
     times: dict[tuple[str, str], list[int]] = {}
@@ -258,7 +256,6 @@ def _with_renames(
 
 
 def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
-    """Every function of either path, by its own name: a compiler's clones count as one."""
     sides = []
     for case in (old, new):
         counts: Counter[str] = Counter()
@@ -349,7 +346,6 @@ def _has(group: Sequence[CaseResult], metric: str) -> bool:
 
 
 def _function_deltas(old: Counter[str], new: Counter[str]) -> tuple[FunctionDelta, ...]:
-    """Every function of either side."""
     return _by_size(FunctionDelta(name, old[name], new[name]) for name in {**old, **new})
 
 
@@ -380,7 +376,6 @@ def _purposes_of_both(
 
 
 def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
-    """A row a name, from each side's names and sources."""
     counts = [Counter(name for name, _ in side) for side in sides]
     sources: dict[str, dict[str, None]] = {}
     for name, source in (pair for side in sides for pair in side):
@@ -417,19 +412,14 @@ def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recordin
         if not (row.identical_path and row.verdict == SAME)
         and (pair := modal_paths(row.name, old, new))
     }
-    noisy = {
-        row.name: (before.noisy, after.noisy)
-        for row in comparison.timed
-        if (before := old.case(row.name)) and (after := new.case(row.name))
-    }
-    distributions = {
-        name: {
-            metric: (distribution(one), distribution(after[metric]))
-            for metric, one in before.items()
-            if metric in after
-        }
-        for name, (before, after) in noisy.items()
-    }
+    distributions = {}
+    for name in dict.fromkeys(row.name for row in comparison.timed):
+        if (before := old.case(name)) and (after := new.case(name)):
+            distributions[name] = {
+                metric: (distribution(one), distribution(after.noisy[metric]))
+                for metric, one in before.noisy.items()
+                if metric in after.noisy
+            }
     return replace(
         comparison,
         modal_paths=pack_pairs(pairs, find_arch(new.kernel["arch"])) if pairs else UNSET,

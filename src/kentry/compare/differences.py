@@ -122,7 +122,6 @@ def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
 
 
 def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iterator[Caveat]:
-    """Metrics that one side alone has of cases that both have, and those in two units."""
 
     def compared(case: CaseResult) -> list[str]:
         counted = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []

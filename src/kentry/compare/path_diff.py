@@ -272,13 +272,11 @@ def _shares(side: _Side, at: int, group: set[tuple[int, str]]) -> tuple[tuple[st
 
 
 def _inlined_into(name: str, side: _Side, other: _Side) -> str:
-    """The one function that calls `name` on one side and has it inlined on the other, or ""."""
     hosts = (side.callers[name] & other.hosts[name]) - side.hosts[name]
     return hosts.pop() if len(hosts) == 1 else ""
 
 
 def _is_kin(link: tuple[str, str], old: _Side, new: _Side) -> bool:
-    """Whether one of the two calls the other, or they have one name but for underscores."""
     before, after = link
     return (
         after in old.callers[before]
@@ -351,11 +349,7 @@ def _entries(old: _Side, new: _Side, pairs: Sequence[Pair]) -> list[_Entry]:
 
 
 class _Moves:
-    """Finds what is removed in one place and added in another, and marks it as moved.
-
-    `removed` and `added` have the entries' places by the instructions' places, as long as these
-    are not moved.
-    """
+    """Marks what is removed in one place and added in another; both are kept by place."""
 
     def __init__(
         self, sides: tuple[_Side, _Side], labels: Mapping[str, str], entries: list[_Entry]

@@ -136,7 +136,6 @@ def _with_estimate(plain: TimedComparison, estimate: Effect) -> TimedComparison:
 
 
 def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedComparison:
-    """The row with a caveat where time and executed instructions disagree."""
     # Instructions are executed, not timed: they have no layout, and no sign of their own.
     if row.unit == "instructions" or row.metric.startswith("user") or not row.percent or not case:
         return row

@@ -22,7 +22,7 @@ from kentry.count.vector_units import boots, check_options
 from kentry.errors import RecordingError
 from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import plugin_file, probe_file
-from kentry.kernels import source_lines
+from kentry.kernels import symtab
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update, say
 from kentry.results import caveats
@@ -129,7 +129,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         # The recording says where the image is from, so one from elsewhere has its own.
         "origin": json.dumps(kernel.origin, sort_keys=True),
         "symbols": f"{kernel.symbols_from} {symbols.hexdigest()}",
-        "debug info": source_lines.reader() or "" if kernel.debug_info else "",
+        "debug info": symtab.reader() or "" if kernel.debug_info else "",
         "emulator": " ".join(target),
         "processor": " ".join([arch.machine, arch.cpu_with(), *arch.boot_words]),
         "probe": sha256_of(options.probe or probe_file(arch)),

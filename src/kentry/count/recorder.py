@@ -20,7 +20,7 @@ from kentry.count.vector_units import check_units, with_events
 from kentry.errors import GuestError, KernelError, MissingToolError, TraceError
 from kentry.host import interrupt
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
-from kentry.kernels.source_lines import source_lines
+from kentry.kernels.symtab import source_lines
 from kentry.path import metrics as of_paths
 from kentry.path.symbols import UNNAMED, SymbolMap, depends_on_context, why
 from kentry.progress import Update

@@ -365,7 +365,6 @@ class AptRoot:
         write_json(self.folder / _STAMP, {**facts, "named": _named_by_user()})
 
     def _age(self) -> float:
-        """Return how many seconds ago the lists were fetched; very many if they never were."""
         when = self._stamp().get("time")
         return abs(time.time() - when) if isinstance(when, float) else float("inf")
 
@@ -376,7 +375,6 @@ class AptRoot:
         return run([need(program, "apt"), "-q", *words], env=env, check=check, cwd=cwd)
 
     def _fetch(self, words: list[str], what: str, size: int, update: Update) -> None:
-        """Run apt-get WORDS in the archives' folder, with progress where `size` is known."""
         archives = self.folder / "archives"
         update(0.0 if size else None, f"fetching {what}")
         check_room(archives, size)
@@ -461,7 +459,6 @@ def lists_error(
 
 
 def _problem_lines(result: subprocess.CompletedProcess[str]) -> list[str]:
-    """Return what apt complains of, a line each, as "E: " or "W: " and its words."""
     # A list with a wrong hash is on stdout only if anything else failed too.
     lines = [line for line in result.stderr.splitlines() if line.startswith(("E: ", "W: "))]
     # "Err:6 WHAT", and below it, indented, why.

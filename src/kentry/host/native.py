@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -93,16 +93,6 @@ def floor_files(arch: Arch, kind: str) -> tuple[Path, Path]:
     return built_file(name, *words), built_file(f"{name}.elf", *words)
 
 
-def plugin_file() -> Path:
-    """The QEMU plugin; MissingToolError if it is not built."""
-    return built_file("kentry.so", "the QEMU plugin", "gcc")
-
-
-def tasks_plugin_file() -> Path:
-    """The QEMU plugin that records tasks; MissingToolError if it is not built."""
-    return built_file("tasks.so", "the QEMU plugin for tasks", "gcc")
-
-
 def runner_file(arch: Arch) -> Path:
     """The program that starts workloads in a guest; MissingToolError if it is not built."""
     return built_file(f"runner-{arch.name}", f"the runner for {arch.name}", arch.compiler_package)
@@ -117,6 +107,11 @@ def built_file(name: str, what: str, package: str) -> Path:
             f"Run: apt-get install {package} make, then install kentry again (make setup).",
         )
     return file
+
+
+# The QEMU plugin, and the one that records tasks; MissingToolError if it is not built.
+plugin_file = partial(built_file, "kentry.so", "the QEMU plugin", "gcc")
+tasks_plugin_file = partial(built_file, "tasks.so", "the QEMU plugin for tasks", "gcc")
 
 
 def newest_llvm(name: str, beside: str = "") -> Path:

@@ -245,12 +245,9 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
 
 
 def built(build: Build, update: Update, anew: Path | None = None) -> Path:
-    """Return the folder with image, vmlinux and config of a kernel; MissingToolError, BuildError.
-
-    `anew` is a folder for ccache, below the cache: nothing is trusted but what builds with the same
-    folder left there.  The kernel is compiled in a new folder.  The result is beside the cached
-    one, which it neither reads nor replaces, and takes the place of the last one built anew.
-    """
+    """Return the folder with image, vmlinux and config; MissingToolError, BuildError."""
+    # `anew` is the only trusted folder for ccache.  The kernel is built in a new folder, beside
+    # the cached one, and takes the place of the last one built anew.
     folder = cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
     if not anew and read_manifest(folder):
         return folder
@@ -299,7 +296,6 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
 
 
 def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
-    """Check out, configure, compile, and put what was made into `final`."""
     tree = build.revision.repository.work
     build.revision.repository.check_out(build.revision.commit, update)
     objects = build.objects(anew is not None)

@@ -154,12 +154,8 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
-    """Load debian:VERSION[,flavour=F]; VERSION is all of a package's version or its start.
-
-    The oldest release that has the version is taken, and its newest such package; for "oldest" and
-    "newest", the end of what all releases have.  A whole version that the cache has needs no
-    network.  UserError where there is no such version, FetchError where it cannot be had.
-    """
+    """Load debian:VERSION[,flavour=F] of the oldest release that has it; UserError, FetchError."""
+    # A whole version that the cache has needs no network.
     pattern = name_pattern(arch, spec.options.get("flavour"))
     stored: _Manifest = {}
     note = ""
@@ -333,10 +329,7 @@ def _not_found(roots: list[AptRoot], spec: Spec, arch: Arch, update: Update) -> 
 
 
 def revision(spec: Spec, update: Update) -> Revision:
-    """Find for source:6.12 the newest package whose version is, or begins with, the spec's.
-
-    It is fetched and unpacked once: minutes, 2.5 GB.  UserError lists what there is; FetchError.
-    """
+    """Find source:6.12's newest package, which is unpacked once: 2.5 GB; UserError, FetchError."""
     from debian.debian_support import Version
 
     roots = _roots(host_arch())
@@ -399,7 +392,7 @@ def _fetch(
     tree = take_files(repository, repository.work, update)
     # What was read is what is checked out.
     (git.folder / "import-index").replace(git.folder / "index")
-    commit = git.commit_tree(tree, f"{candidate.package} {candidate.version}")
+    commit = git.line("commit-tree", "-m", f"{candidate.package} {candidate.version}", tree)
     git("update-ref", "HEAD", commit)
     ids = {"commit": commit, "tree": tree}
     write_json(repository.folder / _MANIFEST, ids)

@@ -27,7 +27,6 @@ from kentry.host.cache import (
 from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
-from kentry.kernels.source_lines import debug_info_of
 from kentry.kernels.spec import Spec
 from kentry.progress import Update
 from kentry.results.recording import FLOOR
@@ -103,7 +102,7 @@ def load(
         config_sha256=hashlib.sha256(read_bytes(config)).hexdigest() if config else None,
         build_id=facts["build_id"],
         origin={**origin, "format": facts["format"], "file_sha256": facts["image_sha256"]},
-        debug_info=debug_info_of(vmlinux or image),
+        debug_info=symtab.debug_info_of(vmlinux or image),
     )
 
 
@@ -221,5 +220,5 @@ def resolve_floor(spec: Spec, arch: Arch) -> Kernel:
         symbols_from="symbol table",
         build_id=payload.elf_build_id(read_bytes(program)),
         origin={"kind": FLOOR, "what": _FLOORS[spec.value]},
-        debug_info=debug_info_of(program),
+        debug_info=symtab.debug_info_of(program),
     )

@@ -192,7 +192,6 @@ def same_code(one: MadeOf, other: MadeOf, executed: Iterable[str]) -> bool:
 
 
 def _known(made: MadeOf, clones: set[str]) -> dict[str, set[tuple[str, str | int]]]:
-    """Map each function to its clones' objects with hashes, and names with sizes."""
     known: dict[str, set[tuple[str, str | int]]] = {name: set() for name in clones}
     for function, where in made.functions.items():
         if (name := base_name(function)) in known:
@@ -237,7 +236,6 @@ def _source_files(objects: Path, tree: Path) -> set[str]:
 
 
 def _linked(objects: Path) -> set[str]:
-    """Return the object files that vmlinux is linked from, relative to `objects`."""
     command = _content(objects / ".vmlinux.o.cmd").decode(errors="replace")
     words = {word for word in command.split() if word.endswith((".a", ".o"))} - {"vmlinux.o"}
     if not words:

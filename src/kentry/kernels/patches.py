@@ -87,7 +87,6 @@ class Patch:
 
 
 def _mails(named: Path) -> Iterator[Patch]:
-    """Read every mail in what the user named; UserError if patches do not come in that form."""
     if not os.path.isdir(named):  # unlike Path's, never an OSError
         quilt = named.name == "series" or named.suffix == ".series"
         yield from _quilt(named) if quilt else _file(named)
@@ -157,7 +156,6 @@ def _text(file: Path) -> bytes:
 
 
 def _file(file: Path) -> Iterator[Patch]:
-    """Read the mails of one file that is neither a folder nor a series file."""
     data = mbox = _text(file)
     if not _BEGINNING.match(data):
         # A bare diff, perhaps with a text above it.
@@ -332,7 +330,6 @@ def _check_diff(name: str, patch: Patch) -> None:
 
 
 def _damaged(name: str, patch: Patch, at: int, target: str) -> UserError:
-    """Return the error for the hunk at a line of the diff, from 0, which is for a file."""
     where = f"line {at + max(patch.line, 1)} of"
     where += f" {patch.file}" if patch.line else f" the diff in {patch.source}"
     where += f" for {target}" if target else ""
@@ -453,7 +450,6 @@ def _apply(git: Git, patch: Patch) -> str:
 
 
 def _why(stderr: str) -> str:
-    """Return why git apply refused a patch, as a clause that a sentence can end with."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     for mark in ("error: ", "fatal: "):
         lines = [line.removeprefix(mark) for line in lines if line.startswith(mark)] or lines

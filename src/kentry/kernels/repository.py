@@ -116,10 +116,6 @@ class Git:
             new.rename(self.folder)
         shutil.rmtree(new, ignore_errors=True)
 
-    def commit_tree(self, tree: str, message: str) -> str:
-        """Make a commit without parents that has `tree`; the same one each time."""
-        return self.line("commit-tree", "-m", message, tree)
-
 
 def in_folder(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run git WORDS in a folder of the user's, which is only read; whatever its status."""

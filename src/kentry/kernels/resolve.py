@@ -44,12 +44,7 @@ def arch_of(text: str) -> Arch | None:
 
 
 def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS) -> Kernel:
-    """Fetch, or build as `request` says, the kernel that `spec` names for `arch`.
-
-    UserError (the spec, or a file it names, is wrong), FetchError (a package could not be had or is
-    not what its archive says), KernelError (the image cannot be used), PatchError, BuildError,
-    MissingToolError.
-    """
+    """Fetch, or build as `request` says, the kernel that `spec` names; any KentryError."""
     parsed = parse(spec)
     if parsed.kind == FLOOR:
         raise UserError(

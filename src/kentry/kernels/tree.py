@@ -57,7 +57,7 @@ def revision(spec: Spec, update: Update) -> Revision:
     with repository.locked(update):
         repository.git.init()
         tree = take_files(repository, top, update)
-        commit = repository.git.commit_tree(tree, f"unpacked tree {folder.name}")
+        commit = repository.git.line("commit-tree", "-m", f"unpacked tree {folder.name}", tree)
     digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
     origin = {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
     return Revision(repository, commit, tree, origin)

@@ -299,7 +299,6 @@ def _percent(fraction: float) -> float | None:
 
 
 def _digits(half: float) -> int:
-    """The decimals that half an interval allows."""
     if half < _NO_SPREAD:
         return _WITHOUT_INTERVAL
     return min(_MOST_DIGITS, -math.floor(math.log10(half)))

@@ -17,6 +17,7 @@ from msgspec import UNSET, Meta, Struct
 from msgspec.structs import fields
 
 from kentry.errors import RecordingError
+from kentry.progress import printable
 
 # Every count fits in 64 bits, so that it can be divided as a float.
 _MOST = (1 << 63) - 1
@@ -50,13 +51,11 @@ def read_document(file: Path, form: type[File], remedy: str, *, printable: bool 
     """The document in `file`, of the schema of `form` or an older one; RecordingError."""
     # Without `printable` texts may have control characters: some kinds have a tool's last lines.
     # Millions of new objects are alive until the end, so looking for garbage among them is in vain.
-    collects = gc.isenabled()
     gc.disable()
     try:
         return _read(file, form, remedy, printable)
     finally:
-        if collects:
-            gc.enable()
+        gc.enable()
 
 
 def _read(file: Path, form: type[File], remedy: str, printable: bool) -> File:
@@ -93,7 +92,6 @@ def _read(file: Path, form: type[File], remedy: str, printable: bool) -> File:
 
 
 def _load(file: Path, what: str, remedy: str) -> tuple[dict[str, Any], bool]:
-    """The JSON object in `file`, and whether a text in it may be unprintable."""
     named = f"Name a {what}'s file, or a kernel's spec."
     try:
         with file.open("rb") as stream:
@@ -130,8 +128,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def printable_error(err: Exception) -> str:
     """The beginning of an error's text, which may repeat what a file has."""
-    text = str(err)[:_ERROR_LENGTH]
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return printable(str(err)[:_ERROR_LENGTH])
 
 
 def _check_printable(value: Any, path: str) -> None:
@@ -175,7 +172,6 @@ def to_json(value: Any) -> Any:
 
 @cache
 def _fields(form: type[Struct]) -> list[tuple[str, str, Any]]:
-    """Name, key and omitted value of each field that is written."""
     hints = get_type_hints(form, include_extras=True)
     marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     found = []

@@ -494,10 +494,7 @@ class CaseResult(Struct, frozen=True):
 
     @property
     def events(self) -> tuple[VectorEvent, ...] | None:
-        """Those of the modal path; None where it was not recorded.
-
-        Where fewer than half of the windows agree on a count, those of all paths if they agree.
-        """
+        """The modal path's, or all paths' if those agree and no count has a majority; else None."""
         if self.modal_path:
             return self.modal_path.events
         counted = self.metrics.get(INSTRUCTIONS)

@@ -16,7 +16,7 @@ from kentry.count import cache
 from kentry.errors import UserError
 from kentry.host import native
 from kentry.host.cache import check_room
-from kentry.kernels import source_lines
+from kentry.kernels import symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.results.recording import Recording
 from tests.builders import image_kernel
@@ -192,7 +192,7 @@ def test_a_recording_that_lacks_lines_of_source_is_made_again(
         notes = [one["text"] for one in record(reuse=True, kernel=kernel).caveats]
         missing = key(kernel)
     assert any("llvm-symbolizer is not installed. Run: apt-get install" in one for one in notes)
-    monkeypatch.setattr(source_lines, "reader", lambda: "22.1.8")
+    monkeypatch.setattr(symtab, "reader", lambda: "22.1.8")
     assert key(kernel) != missing
 
 

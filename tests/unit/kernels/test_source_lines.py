@@ -17,7 +17,7 @@ from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, MissingToolError
 from kentry.host import native, sandbox
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
-from kentry.kernels.source_lines import _chain, debug_info_of, source_lines
+from kentry.kernels.symtab import _chain, debug_info_of, source_lines
 from kentry.results.recording import SourceLine
 from tests import builders
 
