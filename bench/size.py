@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 452,
+    "(loose)": 450,
     "arch": 1315,
     "boot": 1991,
-    "commands": 2978,
+    "commands": 2969,
     "compare": 1559,
     "count": 1242,
     "host": 1415,
@@ -34,7 +34,7 @@ BUDGET = {
     "models": 969,
     "path": 1160,
     "results": 2799,
-    "show": 5275,
+    "show": 5201,
     "stats": 693,
     "study": 2542,
     "time": 1722,

@@ -75,9 +75,8 @@ class _Top:
 def build_parser(only: str | None = None, *, anywhere: bool = False) -> Parser:
     """The whole command line; each command's options are the fields of its class Options.
 
-    With `only`, the module of that command or group alone is imported, and the other commands
-    have their names but no options.  With `anywhere`, each command also has those of its options
-    that may stand anywhere: for completion.
+    With `only`, the other commands have no options, and their modules are not imported.  With
+    `anywhere`, each command also has the options that may stand anywhere: for completion.
     """
     parser = Parser(
         prog="kentry",

@@ -69,10 +69,9 @@ def printable(text: str) -> str:
 
 
 class _PlainLines:
-    """An Update that prints a line for each state, and one now and then while a state lasts.
+    """Prints a line for each state, the last of those at once, and now and then while one lasts.
 
-    A state is what does not differ from one file or number to the next: "building: a/b.o (7)" and
-    "building: c.o (8)" are one.  Those that follow each other at once share a line, the last's.
+    "building: a/b.o (7)" and "building: c.o (8)" are one state.
     """
 
     def __init__(self, what: str) -> None:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Where every command writes its result: the one place that knows of terminals.
 
-Text goes into a pipe or a file as it is.  For a terminal it is laid out in its width, coloured by
-what its lines look like, and given to a pager if it is longer than the screen.
+There text has the screen's width, colours by what its lines look like, and a pager.
 """
 
 from __future__ import annotations
@@ -109,9 +108,8 @@ def write(
 ) -> None:
     """Writes finished lines: in colour if asked to, by a pager if it is longer than the screen.
 
-    `headings` are the lines that are bold.  Lines of more than `columns` are broken at blanks;
-    where it is None the terminal breaks them, and a command can be copied.  No character of `lines`
-    moves the cursor.
+    `headings` are bold.  Lines of more than `columns` are broken at blanks; where it is None the
+    terminal breaks them, and a command can be copied.  No character of `lines` moves the cursor.
     """
     harmless = [one if one.isprintable() else printable(one) for one in lines.split("\n")]
     wanted = color == ALWAYS or (color == AUTO and _is_able() and not os.environ.get("NO_COLOR"))

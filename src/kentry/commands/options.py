@@ -39,9 +39,8 @@ def option(
 ) -> Any:
     """A field that is set by one of `flags`, of which the last may name a value: "--cpu N".
 
-    `words` are argparse's for add_argument.
-    action="append" makes a tuple of all the values given.  `completes` is called with what is
-    already on the command line, and returns the words that a shell may complete.
+    `words` are argparse's for add_argument; action="append" makes a tuple.  `completes` returns the
+    words that a shell may complete after what is already on the command line.
     """
     *others, last = flags
     last, _, metavar = last.partition(" ")
@@ -223,10 +222,7 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def add_options(parser: Parser, cls: type, *, anywhere: bool = False) -> None:
-    """Registers the fields of `cls`: its own first, then inherited ones; RARE ones are last.
-
-    The group ANYWHERE is left out, or is all that is registered.
-    """
+    """Registers the fields of `cls`, own ones first, RARE ones last; or those that are ANYWHERE."""
     own = inspect.get_annotations(cls)
     groups: dict[str, Any] = {}
     usage = [parser.prog]
@@ -278,10 +274,7 @@ def take_anywhere(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def read(cls: type[_T], args: argparse.Namespace) -> _T:
-    """The parsed command line as an instance of `cls`.
-
-    UserError names an option that can have no effect on the command, or beside the others.
-    """
+    """The parsed command line as `cls`; UserError names an option that can have no effect."""
     given = [item for item in fields(cls) if hasattr(args, item.name)]  # type: ignore[arg-type]
     for item in fields(AnywhereOptions):
         if hasattr(args, item.name) and not hasattr(cls, item.name):

@@ -37,12 +37,10 @@ class Prose(Element):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column: `left` for text, with a second heading for neighbours of one `group`.
 
-    group: a second heading over neighbouring columns of the same group.  left: text is aligned
-    left, numbers right.  most: in a table that is too wide, its cells are shortened to this width;
-    on a terminal of less than 75 columns, text may be shortened to a third of its width.
-    wraps: the last column may be a sentence, which continues on the next lines.
+    In a table that is too wide, its cells are shortened to `most`; on a terminal of less than 75
+    columns text to a third of its width.  A last column that `wraps` goes on on the next lines.
     """
 
     name: str = ""
@@ -59,11 +57,7 @@ def text_column(name: str = "", *, most: int | None = None, wraps: bool = False)
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that is more than a text on a page.
-
-    `kind` is a class of page.css that colours it, a verdict for instance; `link` is the id of the
-    block that it opens.
-    """
+    """A text that a page colours by the class `kind` of page.css; `link` is a block's id."""
 
     text: str
     kind: str = ""
@@ -77,12 +71,10 @@ class Cell:
 class Table(Element):
     """Rows of cells below headings.
 
-    Text makes columns as wide as their longest cell, in lines of at most `width` columns where
-    there is no terminal.  If the table is too wide, columns with a `most` are shortened, in their
-    order.  Columns that still do not fit follow in a second table below, which begins with the
-    first `keys` columns again; columns of one group stay together.  Between columns are `gap`
-    blanks, or one if that avoids a second table.  Only a page prints the `caption`, and headings
-    where text has none.
+    Lines have at most `width` columns where there is no terminal.  In a table that is too wide
+    columns with a `most` are shortened, in their order.  Those that still do not fit follow in a
+    second table, which begins with the first `keys` columns again; a group stays together.  Between
+    columns are `gap` blanks, or one if that avoids a second table.  Only a page has the `caption`.
     """
 
     columns: Sequence[Column]
@@ -106,11 +98,7 @@ class Table(Element):
 
 @dataclass(frozen=True)
 class Layout:
-    """A whole result.
-
-    Only a page prints the title, the summary and the facts about how it was measured.  Every writer
-    prints the caveats, text behind the blocks.
-    """
+    """A whole result, of which only a page prints the title, the summary and the facts."""
 
     kind: str
     title: str

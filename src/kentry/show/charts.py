@@ -287,10 +287,9 @@ def line(
     levels: Sequence[tuple[float, str]] = (),
     beside: Mapping[str, Sequence[float]] | None = None,
 ) -> Markup:
-    """Values over x; "steps" holds each up to the next, `band` shades a range of x.
+    """Values over x, and by name the curves `beside` them; `band` shades a range of x.
 
-    `named` are the texts below the x axis, else whole numbers; `levels` lines across the chart with
-    their names; `beside` more curves by name, each with a value for every point.
+    `named` are the texts below the x axis, else whole numbers; `levels` lines across the chart.
     """
     curves = beside or {}
     ys = [*(one.y for one in points), *(value for value, _ in levels)]

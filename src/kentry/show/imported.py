@@ -7,15 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 
-from kentry.importing.import_file import (
-    OF_BASE,
-    TICKS,
-    UNITS,
-    Imported,
-    Number,
-    Samples,
-    samples,
-)
+from kentry.importing import import_file
 from kentry.results import caveats
 from kentry.results.studies import ImportBase, ImportDocument, ImportedFile, ImportedNumber
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
@@ -29,17 +21,17 @@ _BEFORE = re.compile(
 class _Row(NamedTuple):
     """A number, its samples, their change in per cent of `base`, the step from the side above."""
 
-    number: Number
-    samples: Samples
-    base: Samples | None
+    number: import_file.Number
+    samples: import_file.Samples
+    base: import_file.Samples | None
     change: str
     step: str
 
 
-def _rows(one: Imported) -> list[_Row]:
+def _rows(one: import_file.Imported) -> list[_Row]:
     """Every number; the base is the side whose name says "before", or else the first side."""
-    by_metric: dict[tuple[str, str], list[Samples]] = {}
-    for group in samples(one.numbers):
+    by_metric: dict[tuple[str, str], list[import_file.Samples]] = {}
+    for group in import_file.samples(one.numbers):
         by_metric.setdefault((group.first.case, group.first.metric), []).append(group)
     rows: list[_Row] = []
     for groups in by_metric.values():
@@ -56,7 +48,7 @@ def _rows(one: Imported) -> list[_Row]:
     return sorted(rows, key=lambda row: order[id(row.number)])
 
 
-def imported_layout(files: Sequence[Imported], written: Sequence[str] = ()) -> Layout:
+def imported_layout(files: Sequence[import_file.Imported], written: Sequence[str] = ()) -> Layout:
     """Lays out a table a file, what the numbers cannot support, and the files that were written."""
     blocks: list[Block] = []
     for one in files:
@@ -81,7 +73,7 @@ def _table(rows: Sequence[_Row]) -> Table:
     for row in rows:
         number = row.number
         # The unit names the usual metrics.
-        metric = "" if number.metric in UNITS.values() else number.metric
+        metric = "" if number.metric in import_file.UNITS.values() else number.metric
         cells = [number.line, "" if number.side == side else number.side]
         cells += [f"{number.case} {metric}", f"{number.published} {number.unit}"]
         if row.base and number is row.samples.first:
@@ -91,17 +83,17 @@ def _table(rows: Sequence[_Row]) -> Table:
     return table
 
 
-def _caveats(files: Sequence[Imported]) -> list[caveats.Caveat]:
+def _caveats(files: Sequence[import_file.Imported]) -> list[caveats.Caveat]:
     metrics = {number.metric for one in files for number in one.numbers}
     notes = [caveats.imported_numbers()]
-    if TICKS in metrics:
+    if import_file.TICKS in metrics:
         notes.append(caveats.imported_ticks())
-    if any(metric.endswith(OF_BASE) for metric in metrics):
+    if any(metric.endswith(import_file.OF_BASE) for metric in metrics):
         notes.append(caveats.imported_percentages())
     return notes
 
 
-def imported_to_json(files: Sequence[Imported]) -> dict[str, Any]:
+def imported_to_json(files: Sequence[import_file.Imported]) -> dict[str, Any]:
     """kentry/import/1."""
     documents = []
     for one in files:

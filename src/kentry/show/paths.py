@@ -2,22 +2,10 @@
 """A path instruction by instruction, and two paths beside each other."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
-from kentry.results.annotation import (
-    ADDED,
-    MOVED_FROM,
-    REMOVED,
-    SAME,
-    AnnotatedCase,
-    Annotation,
-    PathComparison,
-    PathDiff,
-    PathPart,
-    PlacedInstruction,
-    Row,
-)
+from kentry.results import annotation
 from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
 from kentry.show.blocks import Block, Layout, Prose
@@ -34,16 +22,16 @@ def place_text(lines: Sequence[SourceLine]) -> str:
     return plain(" < ".join([names[0], "...", names[-1]] if len(names) > 2 else names))
 
 
-def annotation_layout(annotation: Annotation) -> Layout:
+def annotation_layout(result: annotation.Annotation) -> Layout:
     """Lays out each path's calls, each in its parts, a line an instruction."""
     blocks: list[Block] = []
-    for case in annotation.cases:
-        blocks += [*([""] if blocks else []), *kernel_lines(annotation.kernel), ""]
+    for case in result.cases:
+        blocks += [*([""] if blocks else []), *kernel_lines(result.kernel), ""]
         blocks += [*_case_blocks(case), Notes(case.caveats)]
     return Layout("annotation", "", "", blocks)
 
 
-def _case_blocks(case: AnnotatedCase) -> list[Block]:
+def _case_blocks(case: annotation.AnnotatedCase) -> list[Block]:
     blocks: list[Block] = [
         f"{case.name}: {case.instructions} kernel instructions,"
         f" the path of {case.windows} of {case.recorded} recorded windows"
@@ -62,7 +50,7 @@ def _case_blocks(case: AnnotatedCase) -> list[Block]:
     return [*blocks, *models, "", part_table(case.metrics)]
 
 
-def _part_lines(part: PathPart) -> Iterator[str]:
+def _part_lines(part: annotation.PathPart) -> Iterator[str]:
     yield f"{part.part} ({len(part.instructions)})"
     places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
     width = max(map(len, places))
@@ -76,7 +64,7 @@ def _part_lines(part: PathPart) -> Iterator[str]:
         yield f"{text:<{column}}  {source}" if source and source != before else text
 
 
-def path_layout(comparison: PathComparison, context: int = 3) -> Layout:
+def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layout:
     """Lays out two paths of each case, with `context` unchanged instructions around a change."""
     old, new = comparison.old, comparison.new
     changes = [
@@ -93,7 +81,7 @@ def path_layout(comparison: PathComparison, context: int = 3) -> Layout:
     return Layout("path-diff", title, ", ".join(changes), blocks, unique(notes), facts)
 
 
-def path_summary(case: PathDiff) -> Iterator[Block]:
+def path_summary(case: annotation.PathDiff) -> Iterator[Block]:
     """Yields the counts, which add up, and the functions that have other names."""
     if not (case.added or case.removed or case.moved):
         other = sum(row.times for row in case.rows if row.constants_differ)
@@ -112,8 +100,7 @@ def path_summary(case: PathDiff) -> Iterator[Block]:
         yield Prose(f"{new} <- {old}", "  ", "    ")
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Where a stretch of one function begins, and how much of the stretch changed."""
 
     function: str
@@ -122,8 +109,7 @@ class Head:
     removed: int
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Instructions that are the same: how many, how many with other constants, of what."""
 
     times: int
@@ -131,19 +117,18 @@ class LeftOut:
     functions: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """An instruction; `reason` and `place` are "" where they are those of the line before."""
 
-    row: Row
-    own: PlacedInstruction
+    row: annotation.Row
+    own: annotation.PlacedInstruction
     reason: str
     place: str
 
 
-def hunks(rows: Sequence[Row], context: int) -> Iterator[Head | LeftOut | Line]:
+def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftOut | Line]:
     """Yields the changes with `context` instructions around each, and what stands between them."""
-    changed = [at for at, row in enumerate(rows) if row.change != SAME]
+    changed = [at for at, row in enumerate(rows) if row.change != annotation.SAME]
     if not changed:
         return
     # For each row where its function's stretch begins, and the stretch's head.
@@ -151,7 +136,8 @@ def hunks(rows: Sequence[Row], context: int) -> Iterator[Head | LeftOut | Line]:
     for (function, part), same in groupby(rows, lambda row: (row.function, row.part)):
         stretch = list(same)
         added, removed = (
-            sum(row.times for row in stretch if row.change == change) for change in (ADDED, REMOVED)
+            sum(row.times for row in stretch if row.change == change)
+            for change in (annotation.ADDED, annotation.REMOVED)
         )
         heads += [(len(heads), Head(function, part, added, removed))] * len(stretch)
     # What is the same in another function explains no change.
@@ -179,11 +165,11 @@ def hunks(rows: Sequence[Row], context: int) -> Iterator[Head | LeftOut | Line]:
                 yield own_head
                 head, reason, place = start, "", (False, "")
             # Each side has lines of its own.
-            is_old = row.change in (REMOVED, MOVED_FROM)
+            is_old = row.change in (annotation.REMOVED, annotation.MOVED_FROM)
             own = row.old if is_old else row.new
             assert own
             own_place = is_old, place_text(own.source_lines or ())
             own_reason = "" if row.reason == reason else row.reason
             yield Line(row, own, own_reason, "" if own_place == place else own_place[1])
-            is_same = row.change == SAME
+            is_same = row.change == annotation.SAME
             reason, place = ("", (False, "")) if is_same else (row.reason, own_place)

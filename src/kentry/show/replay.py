@@ -16,14 +16,7 @@ from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, number, share
 from kentry.show.sections import Chart, InText, Notes, OnPage, Section
 from kentry.show.table import plain
-from kentry.vector.documents import (
-    Costs,
-    PolicyMean,
-    Recommendation,
-    ReplayDocument,
-    ReplayedTrace,
-    TraceRanking,
-)
+from kentry.vector import documents
 from kentry.vector.ranking import ClosedLoop
 
 # Rows of a sweep's text, of its 100 values.
@@ -47,7 +40,7 @@ _BELOW_OPTIMAL = (
 )
 
 
-def replay_layout(replay: ReplayDocument) -> Layout:
+def replay_layout(replay: documents.ReplayDocument) -> Layout:
     """Lays out the traces, the policies on them, sweeps, and for a page each task's regret."""
     costs, traces, unit = replay.costs, replay.traces, replay.costs.unit
     assumptions = sorted({figure.assume for figure in costs.figures.values()})
@@ -87,7 +80,7 @@ def replay_layout(replay: ReplayDocument) -> Layout:
     return Layout("vector-replay", title, "; ".join(cheapest), blocks, facts=facts)
 
 
-def replay_picture(replay: ReplayDocument) -> Chart:
+def replay_picture(replay: documents.ReplayDocument) -> Chart:
     """The first sweep, each of several traces a curve; UserError without a sweep."""
     if not replay.sweeps:
         raise UserError(
@@ -108,7 +101,7 @@ def replay_picture(replay: ReplayDocument) -> Chart:
 
 
 def sweep_chart(
-    advice: Recommendation,
+    advice: documents.Recommendation,
     unit: Unit,
     beside: Mapping[str, Sequence[float]] | None = None,
     levels: Sequence[tuple[float, str]] = (),
@@ -144,7 +137,7 @@ def sweep_chart(
     return Chart(drawing, "The large dot is the least, the band what costs at most 1 % more.")
 
 
-def _trace_blocks(trace: ReplayedTrace) -> Iterator[Block]:
+def _trace_blocks(trace: documents.ReplayedTrace) -> Iterator[Block]:
     kernel, check = trace.kernel, trace.check
     bits = f", {trace.vl} bits" if trace.vl else ""
     yield Prose(
@@ -165,7 +158,9 @@ def _trace_blocks(trace: ReplayedTrace) -> Iterator[Block]:
         yield f"  and {len(check.differences) - _DIFFERENCES_SHOWN} more, in --json"
 
 
-def closed_layout(closed: ClosedLoop, first: ReplayedTrace, second: ReplayedTrace) -> Layout:
+def closed_layout(
+    closed: ClosedLoop, first: documents.ReplayedTrace, second: documents.ReplayedTrace
+) -> Layout:
     """Lays out what replay said of a policy, and what a kernel with it was then seen doing."""
     heads = ("replayed", "seen", "replayed - seen", "of seen")
     rows = Table((text_column("act"), Column(closed.base, most=16), *map(Column, heads)))
@@ -195,7 +190,7 @@ _SHOWN = {
 }
 
 
-def _rank_blocks(ranking: TraceRanking, unit: Unit) -> Iterator[Block]:
+def _rank_blocks(ranking: documents.TraceRanking, unit: Unit) -> Iterator[Block]:
     per_call, per_second = _units(unit)
     columns, about = _SHOWN[ranking.unit]
     heads = (*columns, f"{per_call}/call", f"{per_second}/s", "regret")
@@ -220,7 +215,7 @@ def _rank_blocks(ranking: TraceRanking, unit: Unit) -> Iterator[Block]:
         yield Prose(others[0].policy + _BELOW_OPTIMAL, first="  ")
 
 
-def _mean_blocks(means: Sequence[PolicyMean], traces: int, unit: Unit) -> Iterator[Block]:
+def _mean_blocks(means: Sequence[documents.PolicyMean], traces: int, unit: Unit) -> Iterator[Block]:
     means = sorted(means, key=lambda row: (row.per_call, row.policy))
     heads = (f"{_units(unit)[0]}/call", "mean regret", "most regret")
     policy, of = text_column("policy", most=_POLICY_WIDTH), text_column("of", most=14)
@@ -243,7 +238,9 @@ def _regret(part: float) -> str:
     return f"{value:.1f}%" if abs(value) < 99.95 else f"{value:.0f}%"
 
 
-def _sweep_blocks(advice: Recommendation, workloads: Sequence[str], unit: Unit) -> Iterator[Block]:
+def _sweep_blocks(
+    advice: documents.Recommendation, workloads: Sequence[str], unit: Unit
+) -> Iterator[Block]:
     per_call = _units(unit)[0]
     numbers = map(Column, (f"{per_call}/call", "above optimal"))
     mean = "(mean of the workloads)" if len(workloads) > 1 else ""
@@ -267,7 +264,7 @@ def _sweep_blocks(advice: Recommendation, workloads: Sequence[str], unit: Unit) 
 
 
 def _sweep_sentences(
-    advice: Recommendation, workloads: Sequence[str], per_call: str
+    advice: documents.Recommendation, workloads: Sequence[str], per_call: str
 ) -> Iterator[str]:
     text, never = partial(value_text, advice.family), advice.never
     unreached = never.unreached if never else None
@@ -301,7 +298,7 @@ def value_text(family: str, value: int) -> str:
     return duration(value).replace(" ", "") if family.startswith("timeout") else str(value)
 
 
-def _task_blocks(trace: TraceRanking, unit: Unit) -> list[Block]:
+def _task_blocks(trace: documents.TraceRanking, unit: Unit) -> list[Block]:
     of_task: dict[tuple[int, int, str], dict[str, float]] = {}
     for one in trace.policies:
         for task in one.tasks:
@@ -323,7 +320,7 @@ def _task_blocks(trace: TraceRanking, unit: Unit) -> list[Block]:
     return [table, f"{left} other tasks are in the JSON." if left > 0 else ""]
 
 
-def _cost_table(costs: Costs) -> Table:
+def _cost_table(costs: documents.Costs) -> Table:
     heads = map(Column, ("cost", "low", "high"))
     columns = [text_column("act"), *heads, *map(text_column, ("how known", "source"))]
     table = Table(columns, caption=f"In {costs.unit}")

@@ -17,11 +17,10 @@ Delta = FunctionDelta | PurposeDelta
 
 @dataclass(frozen=True)
 class Deltas(Element):
-    """Functions that changed, in text exactly as the kernel's scripts/bloat-o-meter prints them.
+    """Functions that changed, in text as the kernel's scripts/bloat-o-meter prints them.
 
-    Text prints `shown` rows, None for all, and sums the others up in one.  With `old` and `new`,
-    the counts of both sides, the functions that did not change are one row more, and there is a
-    total.  `title` heads the rows of something that is no function: those have no first line.
+    Text sums up rows beyond `shown`.  With the counts `old` and `new` there are a row of what did
+    not change and a total.  `title` heads rows of something that is no function.
     """
 
     rows: Sequence[Delta]
@@ -33,10 +32,7 @@ class Deltas(Element):
 
 @dataclass(frozen=True)
 class Paths(Element):
-    """Two paths of a case, with `context` instructions that are the same around each change.
-
-    `change` is the case's own, which is another one where the count depends on the context.
-    """
+    """Two paths; the case's own `change` is another one where its count depends on the context."""
 
     diff: PathDiff
     context: int = 3

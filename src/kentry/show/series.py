@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The layout of a series: its table, what that says in sentences, and what each patch changes.
-
-Columns that take the same steps in every row are shown once, as a group.
-"""
+"""The layout of a series: its table, what that says in sentences, and what each patch changes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate

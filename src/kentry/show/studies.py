@@ -6,29 +6,9 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from kentry.results import studies
 from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS
-from kentry.results.studies import (
-    MEASURED,
-    NO_BOOT,
-    NO_BUILD,
-    NOT_COMPILED,
-    OVER,
-    SAME_CODE,
-    UNDECIDED,
-    WITHIN,
-    Ablation,
-    Answer,
-    Bisection,
-    ChangePoint,
-    Check,
-    CheckRow,
-    Culprit,
-    Log,
-    OptionRow,
-    Provisional,
-    Step,
-)
 from kentry.show import charts
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.counts import counts_text
@@ -41,14 +21,17 @@ from kentry.show.table import line_width
 _NAME, _NAMED, _ALL = 12, 6, 100
 # By how a commit was tried: in the table, and in the sentence that counts them.
 _STATUS = {
-    MEASURED: ("booted", "booted"),
-    SAME_CODE: ("built; the same code as {}", "built and not booted"),
-    NOT_COMPILED: ("not built; the same kernel as {}", "not built"),
-    NO_BUILD: ("does not build", "did not build"),
-    NO_BOOT: ("does not boot", "did not boot"),
+    studies.MEASURED: ("booted", "booted"),
+    studies.SAME_CODE: ("built; the same code as {}", "built and not booted"),
+    studies.NOT_COMPILED: ("not built; the same kernel as {}", "not built"),
+    studies.NO_BUILD: ("does not build", "did not build"),
+    studies.NO_BOOT: ("does not boot", "did not boot"),
 }
 # Of commits that a program of the user's measured.
-_BY_PROGRAM = _STATUS | {MEASURED: ("measured",) * 2, NO_BOOT: ("not measured",) * 2}
+_BY_PROGRAM = _STATUS | {
+    studies.MEASURED: ("measured",) * 2,
+    studies.NO_BOOT: ("not measured",) * 2,
+}
 # Kernels that the axis of a chart names.
 _LABELLED = 6
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -61,7 +44,7 @@ _CASES_SHOWN = 4
 _ROW = 100
 
 
-def bisection_layout(bisection: Bisection, shown: int | None = SHOWN) -> Layout:
+def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) -> Layout:
     """Lays out a bisection, with `shown` rows in a table of functions, None for all."""
     unit, good, bad = bisection.unit, bisection.good, bisection.bad
     ends = Table([text_column(), text_column(), text_column(wraps=True)], headings=False, gap=1)
@@ -108,7 +91,9 @@ def bisection_layout(bisection: Bisection, shown: int | None = SHOWN) -> Layout:
     )
 
 
-def _answer_blocks(answer: Bisection | Answer, unit: str, shown: int | None) -> Iterator[Block]:
+def _answer_blocks(
+    answer: studies.Bisection | studies.Answer, unit: str, shown: int | None
+) -> Iterator[Block]:
     for culprit in answer.culprits:
         yield from ("", _culprit_fold(culprit, unit, shown))
     for suspects in answer.suspects:
@@ -121,7 +106,10 @@ def _answer_blocks(answer: Bisection | Answer, unit: str, shown: int | None) -> 
 
 
 def steps_layout(
-    steps: Sequence[Step], provisional: Sequence[Provisional] = (), *, by_program: bool = False
+    steps: Sequence[studies.Step],
+    provisional: Sequence[studies.Provisional] = (),
+    *,
+    by_program: bool = False,
 ) -> Layout:
     """Lays out the commits that were tried, in that order; and what was named, not verified."""
     blocks: list[Block] = [_step_table(steps, by_program=by_program)]
@@ -132,7 +120,7 @@ def steps_layout(
     return Layout("steps", "", "", blocks)
 
 
-def _step_table(steps: Sequence[Step], *, by_program: bool) -> Table:
+def _step_table(steps: Sequence[studies.Step], *, by_program: bool) -> Table:
     names = [text_column("commit"), Column("value"), text_column("subject", most=34)]
     table = Table([*names, text_column("how", wraps=True)])
     words = _BY_PROGRAM if by_program else _STATUS
@@ -142,7 +130,7 @@ def _step_table(steps: Sequence[Step], *, by_program: bool) -> Table:
     return table
 
 
-def _step_charts(bisection: Bisection) -> list[Block]:
+def _step_charts(bisection: studies.Bisection) -> list[Block]:
     unit = bisection.unit
     culprits = {one.commit for one in bisection.culprits}
     points = [
@@ -164,7 +152,7 @@ def _step_charts(bisection: Bisection) -> list[Block]:
     return [Chart(drawing, "Each dot is a commit that was tried; the lines are good and bad.")]
 
 
-def _culprit_fold(culprit: Culprit, unit: str, shown: int | None) -> Fold:
+def _culprit_fold(culprit: studies.Culprit, unit: str, shown: int | None) -> Fold:
     before = culprit.parent.value or 0
     # Where another commit went the other way, a commit may explain more than the whole change.
     share = ""
@@ -190,7 +178,7 @@ def _change(delta: Real, old: Real | None) -> str:
     return f"{delta:+.6g}" + (f" ({change(delta, old)})" if old else "")
 
 
-def log_layout(log: Log, shown: int | None = SHOWN, *, blocks: bool = True) -> Layout:
+def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = True) -> Layout:
     """Lays out a log; `blocks` draws the sparkline in block elements instead of ASCII."""
     ends = _ends([one.value for one in log.points], log.unit) or "no values"
     measured = f"{len(log.points)} of {log.kernels} kernels measured"
@@ -236,7 +224,7 @@ def _ends(values: Sequence[Real | None], unit: str) -> str:
     return f"{number(known[0])} to {number(known[-1])} {unit}" if known else ""
 
 
-def log_chart(log: Log) -> Chart:
+def log_chart(log: studies.Log) -> Chart:
     """Draws the values as steps, the changes as large dots."""
     changes = {
         one.place: ("change", f"change-{at}", f"{one.delta:+.6g}")
@@ -260,7 +248,7 @@ def log_chart(log: Log) -> Chart:
     return Chart(drawing, "The large dots are the changes.")
 
 
-def _sparkline(log: Log, levels: str) -> Iterator[str]:
+def _sparkline(log: studies.Log, levels: str) -> Iterator[str]:
     """A character a kernel, or a stretch of kernels, whose last one stands for it.
 
     A kernel that was not tried has the value of both sides where these are the same.
@@ -284,7 +272,7 @@ def _sparkline(log: Log, levels: str) -> Iterator[str]:
 
 
 def _change_folds(
-    changes: Sequence[ChangePoint], shown: int | None, prefix: str
+    changes: Sequence[studies.ChangePoint], shown: int | None, prefix: str
 ) -> Iterator[Block]:
     for place, one in enumerate(changes, start=1):
         title = Prose(
@@ -304,7 +292,7 @@ def _short(name: str) -> str:
 
 
 def ablation_layout(
-    ablation: Ablation, functions: bool = False, most: int | None = SHOWN
+    ablation: studies.Ablation, functions: bool = False, most: int | None = SHOWN
 ) -> Layout:
     """Lays out the table, options without numbers; with `functions` at most `most` for each."""
     base = ablation.base
@@ -362,7 +350,7 @@ def ablation_layout(
     )
 
 
-def _rows(rows: Sequence[OptionRow], shown: list[str]) -> tuple[Table, list[Block]]:
+def _rows(rows: Sequence[studies.OptionRow], shown: list[str]) -> tuple[Table, list[Block]]:
     groups = [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
     table, folds = Table([text_column("option"), *groups]), list[Block]()
     for place, row in enumerate(rows):
@@ -389,7 +377,7 @@ def _rows(rows: Sequence[OptionRow], shown: list[str]) -> tuple[Table, list[Bloc
     return table, folds
 
 
-def check_layout(check: Check) -> Layout:
+def check_layout(check: studies.Check) -> Layout:
     """Lays out the budgets; of --update what it changed instead of verdicts."""
     measured, baseline = check.measured, check.baseline
     lines = kernel_lines(measured.kernel)
@@ -411,17 +399,20 @@ def check_layout(check: Check) -> Layout:
     )
 
 
-def summary(check: Check) -> str:
+def summary(check: studies.Check) -> str:
     """How many budgets there are, and how many of them do not hold: a sentence."""
     total = len(check.rows)
-    counts = {word: len(check.of_verdict(word)) for word in (OVER, UNDECIDED, WITHIN)}
-    if counts[WITHIN] == total:
+    counts = {
+        word: len(check.of_verdict(word))
+        for word in (studies.OVER, studies.UNDECIDED, studies.WITHIN)
+    }
+    if counts[studies.WITHIN] == total:
         return "The budget holds." if total == 1 else f"All {total} budgets hold."
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"Of {total} budget{'s' if total > 1 else ''}: {parts}."
 
 
-def row_sentence(row: CheckRow) -> str:
+def row_sentence(row: studies.CheckRow) -> str:
     """A row in words: "312 instructions, at most 310: over by 2"."""
     words = []
     if row.value is not None:
@@ -432,7 +423,7 @@ def row_sentence(row: CheckRow) -> str:
     return f"{', '.join(words)}{': ' if words else ''}{_verdict(row)}"
 
 
-def _table(check: Check) -> Table:
+def _table(check: studies.Check) -> Table:
     relative = any(row.baseline is not None for row in check.rows)
     metrics = {row.metric for row in check.rows} != {INSTRUCTIONS}
     columns = [text_column("case", most=40)]
@@ -449,28 +440,28 @@ def _table(check: Check) -> Table:
             _measured(row),
             Cell(_verdict(row), row.verdict),
         )
-        if row.counts and row.verdict != WITHIN:
+        if row.counts and row.verdict != studies.WITHIN:
             table.note(f"{row.name}: {counts_text(row.counts)}")
     return table
 
 
-def _measured(row: CheckRow) -> str:
+def _measured(row: studies.CheckRow) -> str:
     """The number, or the first and last of what it may be."""
     if row.low is None or row.high is None or row.low == row.high:
         return number(row.value if row.low is None or row.high is None else row.low)
     return f"{number(row.low)}..{number(row.high)}"
 
 
-def _verdict(row: CheckRow) -> str:
-    if row.verdict == UNDECIDED:
-        return f"{UNDECIDED}: {row.reason}"
-    if row.verdict == OVER and row.low is not None and row.limit is not None:
+def _verdict(row: studies.CheckRow) -> str:
+    if row.verdict == studies.UNDECIDED:
+        return f"{studies.UNDECIDED}: {row.reason}"
+    if row.verdict == studies.OVER and row.low is not None and row.limit is not None:
         over = row.low - row.limit
         return f"over by {significant(over, 3) if isinstance(over, float) else over}"
     return row.verdict
 
 
-def _changes(check: Check) -> list[Block]:
+def _changes(check: studies.Check) -> list[Block]:
     columns = [text_column("case", most=40), text_column("metric"), *map(Column, ("old", "new"))]
     table = Table([*columns, text_column("in")], width=_ROW)
     blocks: list[Block] = [Prose(f"written: {file}") for file in check.written or ()]

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The one layout of text: tables and paragraphs of at most 75 columns, in ASCII.
+"""Tables and paragraphs of printable ASCII, in 75 columns or those of a terminal.
 
 75 columns are what checkpatch.pl and b4 ask of a commit message, so every report can be mailed.
-No line has a tab or ends in a blank.  Cells and sentences may hold text from outside: accents and
-control characters are replaced.  For a terminal, `terminal` lays out for its width instead.
 """
 
 import textwrap

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Go's benchmark format (golang.org/design/14313-benchmark-format), which benchstat reads.
 
-Each process is a line, so that benchstat has samples.  An exact count is one line, in a unit with
-assume=exact.  Lines "key: value" hold what is the same for two kernels on one machine, because
-benchstat makes a table of its own for each value of a key; what differs between kernels stands
-behind "#", which readers skip.  Only a text of several recordings has a key "kernel", for
-benchstat -col kernel.
+Each process is a line, a sample; an exact count is one, in a unit with assume=exact.  benchstat
+makes a table for each value of a key, so what differs between kernels stands behind "#", which
+readers skip.  Only a text of several recordings has a key "kernel", for benchstat -col kernel.
 """
 
 import re
@@ -50,9 +48,7 @@ def benchfmt(recordings: Sequence[Recording]) -> Export:
 def _counts(case: CaseResult) -> dict[str, Metric]:
     """Return the counts that have a value, by their unit: per call, or per window of several calls.
 
-    The probe's own instructions are there only if the kernel has none, firmware's only if it has
-    some, which is so on riscv64.  The other exact metrics would be a table each in benchstat; CSV
-    has them.
+    The probe's own instructions are there only if the kernel has none.  CSV has the other metrics.
     """
     kernel, firmware = case.metrics.get(_INSTRUCTIONS), case.metrics.get(_FIRMWARE)
     hidden = {
@@ -82,10 +78,9 @@ def _word(text: str) -> str:
 
 
 def benchmark_names(cases: Iterable[str]) -> list[str]:
-    """Return a different benchmark's name for each case; a second one has "#02" behind it.
+    """Name the benchmarks differently: `getppid@int80+vec=1/8` is Getppid/entry=int80/vec=1:8.
 
-    `getppid@int80+vec=1/8` is BenchmarkGetppid/entry=int80/vec=1:8: "/" begins a key, and "-"
-    could be taken for the one before GOMAXPROCS.
+    "/" begins a key, and "-" could be taken for the one before GOMAXPROCS.
     """
     names = []
     for case in cases:

@@ -18,14 +18,7 @@ from kentry.results.comparison import CaseComparison, Comparison, TimedCompariso
 from kentry.results.recording import CaseResult, Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.comparison import bare_change, timed_values
-from kentry.show.export.common import (
-    Export,
-    check_names,
-    labels,
-    numbered,
-    printable,
-    timed_metrics,
-)
+from kentry.show.export import common
 from kentry.show.numbers import level, percent, with_interval
 from kentry.show.provenance import kernel_name
 from kentry.show.studies import row_sentence, summary
@@ -37,12 +30,9 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def check_github(check: Check) -> str:
-    """Write an error for each budget that a case is over, a warning where it is undecided.
-
-    A notice says how many there are of each, so that a run without output is not a pass.
-    """
+    """Write an error or a warning for each budget that does not hold, and always a notice."""
     lines = []
-    for row, name in zip(check.rows, check_names(check), strict=True):
+    for row, name in zip(check.rows, common.check_names(check), strict=True):
         if row.verdict != WITHIN:
             place = {"file": check.budgets, **({"line": str(row.line)} if row.line else {})}
             words = f"{name}: {row_sentence(row)}"
@@ -52,10 +42,7 @@ def check_github(check: Check) -> str:
 
 
 def _command(command: str, message: str, **properties: str) -> str:
-    """Escape values as actions/toolkit does (packages/core/src/command.ts).
-
-    A runner takes what a step prints for a command if a line begins with "::".
-    """
+    """A line for a runner, escaped as actions/toolkit does (packages/core/src/command.ts)."""
 
     def data(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
@@ -68,10 +55,9 @@ def _command(command: str, message: str, **properties: str) -> str:
 
 
 def check_junit(check: Check) -> str:
-    """Write one suite, a test a budget; an undecided budget is skipped, with the reason.
+    """Write one suite, a test a budget, as the Jenkins xUnit plugin (junit-10.xsd) and GitLab read.
 
-    There is no standard; these are the elements and attributes that the Jenkins xUnit plugin's
-    schema (junit-10.xsd) has and that GitLab reads.
+    An undecided budget is skipped, with the reason.
     """
     counts = {
         "tests": str(len(check.rows)),
@@ -82,7 +68,7 @@ def check_junit(check: Check) -> str:
     name, budgets = _text(kernel_name(check.measured.kernel)), _text(check.budgets)
     suites = Element("testsuites", counts)
     suite = SubElement(suites, "testsuite", {"name": name, **counts})
-    for row, test in zip(check.rows, check_names(check), strict=True):
+    for row, test in zip(check.rows, common.check_names(check), strict=True):
         sentence = _text(row_sentence(row))
         words = {"name": _text(test), "classname": f"kentry.{row.table}", "file": budgets}
         case = SubElement(suite, "testcase", words)
@@ -114,9 +100,9 @@ class _Test(NamedTuple):
     subtests: tuple[_Test, ...] = ()
 
 
-def ktap(inputs: Sequence[Recording | Comparison]) -> Export:
+def ktap(inputs: Sequence[Recording | Comparison]) -> common.Export:
     """Write the files' tests: of one file at the top, of several below a test each."""
-    recordings = iter(labels([one for one in inputs if isinstance(one, Recording)]))
+    recordings = iter(common.labels([one for one in inputs if isinstance(one, Recording)]))
     names, files = [], []
     for one in inputs:
         if isinstance(one, Recording):
@@ -133,9 +119,9 @@ def ktap(inputs: Sequence[Recording | Comparison]) -> Export:
     if len(files) == 1:
         lines = _block(files[0].subtests, files[0].diagnostics)
     else:
-        tests_of = zip(files, numbered(names), strict=True)
+        tests_of = zip(files, common.numbered(names), strict=True)
         lines = _block([one._replace(name=name) for one, name in tests_of], ())
-    return Export("\n".join(lines) + "\n")
+    return common.Export("\n".join(lines) + "\n")
 
 
 def check_ktap(check: Check) -> str:
@@ -144,13 +130,13 @@ def check_ktap(check: Check) -> str:
     about += [f"baseline: {kernel_name(check.baseline.kernel)}"] if check.baseline else []
     about += [f"note: {caveat['text']}" for caveat in check.caveats]
     tests = []
-    for row, name in zip(check.rows, check_names(check), strict=True):
-        told = (printable(f"{name}: {row_sentence(row)}"),)
+    for row, name in zip(check.rows, common.check_names(check), strict=True):
+        told = (common.printable(f"{name}: {row_sentence(row)}"),)
         # "#" begins a directive.
-        reason = printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
+        reason = common.printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
         skipped = reason if row.verdict == UNDECIDED else ""
         tests.append(_Test(name, row.verdict != OVER, told, skipped))
-    return "\n".join(_block(tests, [printable(text) for text in about])) + "\n"
+    return "\n".join(_block(tests, [common.printable(text) for text in about])) + "\n"
 
 
 def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
@@ -166,7 +152,7 @@ def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
         result = "ok" if test.passed else "not ok"
         skip = f" # SKIP {test.skipped}" if test.skipped else ""
         # "#" begins a directive.
-        yield f"{result} {number} {printable(test.name).replace('#', '_')}{skip}"
+        yield f"{result} {number} {common.printable(test.name).replace('#', '_')}{skip}"
 
 
 def _case_test(case: CaseResult) -> _Test:
@@ -175,7 +161,7 @@ def _case_test(case: CaseResult) -> _Test:
         calls = f" of {case.parsed.calls} calls" if case.parsed.calls > 1 else ""
         windows = f"{count.agreeing} of {count.windows} windows{calls}"
         about.append(f"{metric}: {count.value}, exact, {windows}")
-    for metric, one in timed_metrics(case).items():
+    for metric, one in common.timed_metrics(case).items():
         value, interval = with_interval(one.value, one.interval)
         at = f" at {level(one.confidence)}" if one.confidence else ""
         words = [
@@ -187,7 +173,9 @@ def _case_test(case: CaseResult) -> _Test:
         about.append(f"{metric}: {', '.join(words)}")
     decided = case.noisy or all(count.is_decided for count in case.metrics.values())
     reason = "" if decided else "undecided: less than half of the windows agree"
-    return _Test(case.name, True, tuple(f"{printable(case.name)}: {one}" for one in about), reason)
+    return _Test(
+        case.name, True, tuple(f"{common.printable(case.name)}: {one}" for one in about), reason
+    )
 
 
 def _row_test(row: CaseComparison | TimedComparison) -> _Test:

@@ -112,10 +112,9 @@ def folded(recordings: Sequence[Recording]) -> Export:
 
 
 def perf_script(recordings: Sequence[Recording]) -> Export:
-    """Write a sample an instruction, with its stack, the innermost first, as perf script does.
+    """Write a sample a microsecond and instruction, with its stack, as perf script does.
 
-    The command of a sample is the case, its process the case's number, its time the instruction's
-    place in the recording, a microsecond an instruction.
+    The command of a sample is the case, its process the case's number.
     """
     cases, notes = stacks(recordings)
     lines = [f"# kernel: {printable(kernel_name(one.kernel))}" for one in recordings]
