@@ -42,10 +42,7 @@ _DOWNSTREAM = (
 def record(
     kernel: Kernel, arch: Arch, options: ExactOptions, update: Update, *, reuse: bool
 ) -> Recording:
-    """Measures a kernel, with one boot for each vector length; writes each boot to the cache.
-
-    With `reuse`, a recording there of a boot's cases, alone or among others, replaces the boot.
-    """
+    """Measures a kernel, a boot for each vector length; with `reuse` the cache may have them."""
     check_options(kernel, options.cases)
     recordings = []
     for one in boots(options):
@@ -82,10 +79,9 @@ def _known(kept: Path, wanted: dict[str, str]) -> Recording | None:
         except RecordingError as err:
             say(f"{err.sentence} It is made again.")
             continue
-        others = {_CASES} if file != kept else set()
+        compared = wanted.keys() if file == kept else wanted.keys() - {_CASES}
         own = recording.made_for
-        if differing := [name for name in wanted.keys() - others if own.get(name) != wanted[name]]:
-            what = ", ".join(sorted(differing))
+        if what := ", ".join(sorted(one for one in compared if own.get(one) != wanted[one])):
             say(f"{file} was recorded for something else ({what} differs). It is made again.")
         elif file == kept:
             return recording

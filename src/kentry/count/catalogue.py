@@ -118,10 +118,7 @@ def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list
 
 
 def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
-    """Like choose(), for time: in the order of `words`, each also with +cache= or +extra=.
-
-    UserError for a word that stands for nothing, or a cache or an extra that makes no sense.
-    """
+    """Like choose(), but in the order of `words`, each also with +cache= or +extra=; UserError."""
     words = list(words)
     if not words:
         return choose(arch, ())

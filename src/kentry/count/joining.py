@@ -136,10 +136,7 @@ def _together(recordings: Sequence[Recording]) -> Recording:
 
 
 def _added(code: list[Instruction], more: Sequence[Instruction]) -> list[int]:
-    """Adds to `code` what it lacks of `more`; the place there of each of these.
-
-    Code is compared as linked, so it does not matter where KASLR put either.
-    """
+    """Adds to `code` what it lacks of `more`, both as linked without KASLR; the place of each."""
     places = {(one.address, one.code): place for place, one in enumerate(code)}
     found = []
     for one in more:

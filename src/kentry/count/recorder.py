@@ -57,11 +57,7 @@ _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
 
 
 def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Update) -> Recording:
-    """Boots `kernel` on `target` and makes its recording.
-
-    GuestError when nothing was measured, KernelError when the symbols are of another kernel,
-    TraceError when two ways of counting differ.
-    """
+    """Makes a recording; GuestError if there is none, KernelError, TraceError if counts differ."""
     lost: list[Caveat] = []
     unwanted = threading.Event()
 
@@ -158,11 +154,7 @@ def _add_second(
 
 
 def _boot(kernel: Kernel, target: Runner, options: ExactOptions, update: Update) -> _Boot:
-    """One boot; its contexts say which one it was.
-
-    KernelError unless the booted kernel is the one whose symbols we have; TraceError where the
-    self-check fails.
-    """
+    """One boot; KernelError for another kernel's symbols, TraceError where the self-check fails."""
     run = target.run(kernel, options, update)
     update(None, "reading the trace")
     trace, booted, release = run.trace, gnu_build_id(run.probe.notes), run.probe.release
@@ -304,10 +296,7 @@ def _metrics_of_paths(
     code: list[Instruction],
     arch: Arch,
 ) -> dict[str, Metric]:
-    """The metrics of the windows whose paths were recorded in the first boot; {} without any.
-
-    Those of memory are left out where a window accessed more than the plugin keeps.
-    """
+    """The metrics of the first boot's recorded windows; of memory only if every access was kept."""
     windows = [
         (one.path, one)
         for phase, one in _clean(phases)
@@ -355,10 +344,7 @@ def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
 def _paths(
     phases: Sequence[Phase], value: int, trace: PluginTrace, code: list[Instruction]
 ) -> tuple[list[KernelPath], list[CaseContext]]:
-    """The case's distinct paths, the modal one first, then by how often they were taken.
-
-    Every context's commonest path is kept, and the most frequent others.
-    """
+    """The modal path, then each context's commonest and the most frequent of the others."""
     # By context: how many windows had each count, and how many took each path.
     found: dict[int, tuple[Counter[int], Counter[int]]] = {}
     for phase, window in _clean(phases):

@@ -18,10 +18,7 @@ from kentry.results.recording import CaseResult, Instruction
 
 
 def boots(options: ExactOptions) -> list[ExactOptions]:
-    """The options of each boot: one per vector length, because the cpu model has the length.
-
-    The console of a boot after the first is kept in FILE.vl-BITS.
-    """
+    """The options of a boot per vector length, the cpu model's; consoles in FILE.vl-BITS."""
     lengths: dict[int | None, list[str]] = {}
     for name in options.cases:
         state = CaseName.parse(name).state

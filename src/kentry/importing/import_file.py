@@ -407,10 +407,7 @@ def samples(numbers: Iterable[Number]) -> list[Samples]:
 
 @dataclass(frozen=True)
 class Text:
-    """The lines of the file `name`, without escape sequences and control characters.
-
-    `sides` has the last heading above each line, "" without one.
-    """
+    """The file's printable lines; `sides` has the last heading above each, "" without one."""
 
     name: str
     lines: list[str]
@@ -495,10 +492,7 @@ def arch_name(name: str) -> str:
 
 
 def recordings(imported: Imported) -> Iterator[tuple[str, Recording]]:
-    """Make a recording of each side.
-
-    UserError where the architecture is missing, or has no vector state and a case names one.
-    """
+    """Make a recording of each side; UserError without the architecture, or a state of it."""
     name, arch = imported.name, imported.arch
     if not arch:
         raise UserError(

@@ -71,11 +71,7 @@ class MachineOptions:
 
 
 class Machine(Protocol):
-    """A machine on which the probe runs.
-
-    `kind` is local, ssh, board or kvm, `name` what the user wrote, `kernel` the kernel that we
-    boot there, None where the machine runs its own.
-    """
+    """A machine: `name` as the user wrote it; `kernel` is what we boot, None for its own."""
 
     kind: str
     name: str
@@ -83,11 +79,7 @@ class Machine(Protocol):
     kernel: Kernel | None = None
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
-        """Runs the probe with these arguments, for at most `timeout` seconds.
-
-        `on_line` gets each whole line of its output as it comes.  MachineError if it could not be
-        started or did not come to its end.
-        """
+        """Runs the probe; `on_line` gets whole lines as they come; MachineError if it fails."""
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
         """Runs a program without a shell; MachineError if that could not be done."""
@@ -124,12 +116,7 @@ class Machine(Protocol):
 
 
 class ShellMachine(Machine):
-    """A machine with a shell, on which the probe has a folder of its own.
-
-    `options` say how another kernel is booted: "kexec", where the kernel is a release that is
-    installed there or an image's whole path; or a command for the machine's shell with {} where
-    the kernel goes.
-    """
+    """A machine with a shell, on which the probe has a folder; MachineOptions say how one boots."""
 
     options: MachineOptions
     probe: Path

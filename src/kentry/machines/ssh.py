@@ -116,10 +116,7 @@ class RemoteScript:
 
 
 class SshMachine(ShellMachine):
-    """A machine that ssh reaches; one connection is shared by everything that runs there.
-
-    `folder` is for the connection's socket.
-    """
+    """A machine that ssh reaches by one connection, which has its socket in `folder`."""
 
     kind = "ssh"
 
@@ -204,10 +201,7 @@ class SshMachine(ShellMachine):
         on_line: Callable[[str], None],
         feed: bytes = b"",
     ) -> tuple[RemoteScript, Exit]:
-        """Runs a script of this file with the words as its arguments, for `timeout` seconds.
-
-        MachineError where it did not begin.
-        """
+        """Runs a script of this file for `timeout` seconds; MachineError where it did not begin."""
         word, to = f"kentry-{secrets.token_hex(6)}", self._destination
         said = RemoteScript(word, on_line)
         command = f"exec {shlex.join(['sh', '-c', script, word, *words])}"

@@ -91,10 +91,7 @@ def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
 
 
 class Span(NamedTuple):
-    """A function from its first instruction to its last, with all that it calls.
-
-    A function that is jumped to takes the place of the one that jumps, and so has its caller.
-    """
+    """A function from first to last instruction; one jumped to takes the jumping one's place."""
 
     function: str
     start: int

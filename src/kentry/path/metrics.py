@@ -155,10 +155,7 @@ def unreported(path: Sequence[Instruction], accesses: Sequence[Access], arch: Ar
 
 
 def stack_bytes(path: Sequence[Instruction], accesses: Sequence[Access], arch: Arch) -> int:
-    """From the highest to the lowest byte that the path accesses by the stack pointer.
-
-    Where a path uses several stacks, the sum over them.
-    """
+    """The bytes between the ends of what the stack pointer accesses, added over stacks."""
     spans: dict[int, tuple[int, int]] = {}
     for one in accesses:
         if arch.by_stack_pointer.search(path[one.position].text):

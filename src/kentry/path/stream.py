@@ -66,10 +66,7 @@ def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ..
 
 
 class _Parts:
-    """Which registers hold the upper part of an address, as instructions are executed.
-
-    Any instruction that names such a register and adds no lower part may have written it.
-    """
+    """Which registers hold an address's upper part; any other use of one ends it."""
 
     def __init__(self, linking: Linking) -> None:
         self._linking = linking
@@ -127,10 +124,7 @@ class Folded(NamedTuple):
 
 
 def fold(path: Sequence[Instruction]) -> list[Folded]:
-    """The path with the rounds of each loop as one; the times add up to the path's length.
-
-    Rounds are one where they execute the same instructions directly after each other.
-    """
+    """The path with equal rounds in a row as one; the times add up to the path's length."""
     found = [Folded(insn, place, 1) for place, insn in enumerate(path)]
     for _ in range(_DEEPEST):
         before = len(found)

@@ -68,10 +68,7 @@ def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
 
 
 def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]:
-    """Returns what each call of each function executes in each context, callees apart.
-
-    A call begins with the function's first instruction.
-    """
+    """Returns what each call, begun by a first instruction, executes by context, callees apart."""
     names = [base_name(insn.function) for insn in recording.code]
     by_context: dict[int, Calls] = {}
     for path, contexts in distinct_paths(case):

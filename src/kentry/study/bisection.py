@@ -33,7 +33,7 @@ from kentry.results.studies import (
     Provisional,
     Suspects,
 )
-from kentry.study.commits import Commits, Difference, value
+from kentry.study.commits import Commits, Difference, Pair, value
 
 # Measures the places, perhaps at once; whether each has a value.
 Measure = Callable[[Sequence[int]], Sequence[bool]]
@@ -42,10 +42,7 @@ Measure = Callable[[Sequence[int]], Sequence[bool]]
 def first_step(
     last: int, measure: Measure, like_last: Callable[[int], bool | None], at_once: int = 1
 ) -> tuple[int, int]:
-    """Two places between which the value crosses the middle of the two ends' values.
-
-    `like_last` says of a measured place whether it is like the last; None where it cannot be told.
-    """
+    """Two places across the middle; `like_last` is None where noise hides it."""
     low, high = 0, last
     without: set[int] = set()
     while places := _next(low, high, without, at_once):
@@ -98,10 +95,7 @@ def _next(low: int, high: int, without: set[int], at_once: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Jump:
-    """A change of the value: the commit before it, and all that may be it, in the tree's order.
-
-    Suspects before the last could not be measured.  `unexplained` says why a merge is named.
-    """
+    """A change: the commit before, and in order all that may be it, the last measured."""
 
     before: Commit
     suspects: tuple[Commit, ...]
@@ -310,11 +304,7 @@ def measure_ends(commits: Commits, *ends: Commit) -> list[Recording]:
 def bisect(
     span: Range, question: Question, commits: Commits, origin: Mapping[str, str]
 ) -> Bisection:
-    """The commits between good and bad that changed each case, measured again.
-
-    `origin` has the tree and what shapes its kernels.  UserError where good and bad differ in no
-    case; KernelError where one has no value.
-    """
+    """What changed each case between good and bad, measured again; KernelError, UserError."""
     count = len(touching(span.folder, span.line(), question.paths)) - 1
     steps = math.ceil(math.log2(count + 1))
     say(f"commits to search: {count}; steps: about {steps}; known already: {len(commits.steps)}")
@@ -474,8 +464,8 @@ def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> Culpri
     before = search.value(jump.before)
     if search.ask.verify:
         expected, first = search.delta(jump), commits.measure_anew(jump.before, own)
-        commits.measure_anew(commit, own)
-        change = commits.apart_anew(jump.before, commit, search.case)
+        pair = Pair(first, commits.measure_anew(commit, own), commits.cases)
+        change = pair.difference(search.case, commits.metric)
         is_exact = change.low == change.high
         agrees = change.delta == expected if is_exact else (change.delta > 0) == (expected > 0)
         if not (change.is_sure and agrees):

@@ -85,9 +85,7 @@ def read_budgets(file: Path) -> Budgets:
         with file.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
     except OSError as err:
-        raise UserError(
-            f"{file} cannot be read: {err.strerror}.", f"Name a file of budgets; {REMEDY}"
-        ) from err
+        raise UserError(f"{file} cannot be read: {err.strerror}.", REMEDY) from err
     try:
         if len(data) > _MOST_BYTES:
             raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")

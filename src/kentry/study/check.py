@@ -96,10 +96,7 @@ def check(
 
 
 def find_baseline(budgets: Budgets, arch: str, *, new: bool) -> Recording | None:
-    """The recording that budgets of `arch` add to; None where none does, or it is `new`.
-
-    UserError where there is none, or it is of another architecture.
-    """
+    """The recording that budgets of `arch` add to; None if none does, or it is `new`; UserError."""
     relative = [budget for budget in budgets.of_arch(arch) if budget.relative]
     if not relative:
         return None
@@ -127,10 +124,7 @@ def find_baseline(budgets: Budgets, arch: str, *, new: bool) -> Recording | None
 def cases_to_measure(
     budgets: Budgets, baseline: Recording | None, arch: Arch, patterns: Sequence[str]
 ) -> Sequence[str]:
-    """The cases that have a budget, of those that `patterns` name, or of all; UserError.
-
-    A key stands for cases of the baseline, or else of all that there are.
-    """
+    """The cases with a budget that `patterns` name, by the baseline or by all cases; UserError."""
     names: list[str] = []
     for budget in budgets.of_arch(arch.name):
         if budget.metric not in _COUNTED:

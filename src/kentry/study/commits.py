@@ -308,10 +308,7 @@ class Commits:
     def measure(
         self, commits: Sequence[Commit], near: Sequence[Commit] = (), boot: bool = False
     ) -> list[Recording | None]:
-        """Each commit's recording, None where its step says why there is none.
-
-        Without `boot` the recordings of `near`, the likeliest first, may be theirs.
-        """
+        """Each commit's recording or None; unless `boot`, one of `near`, the likeliest first."""
         known = {
             commit.name: self._recordings[commit.name]
             for commit in near
@@ -358,11 +355,6 @@ class Commits:
         if case == self.cases[0]:
             return self.steps[commit.name].value
         return self._from_first(commit.name, case)
-
-    def apart_anew(self, old: Commit, new: Commit, case: str) -> Difference:
-        """How far the second recordings of two commits are apart."""
-        pair = Pair(self._anew[old.name], self._anew[new.name], self.cases)
-        return pair.difference(case, self.metric)
 
     def keep_provisional(self, rows: Sequence[Provisional]) -> None:
         """Writes down what the search has named before it is verified; nothing: all is."""
@@ -497,10 +489,7 @@ class State:
     def begin(
         self, asked: Mapping[str, Any], made_with: Sequence[str], *, resume: bool, keep: bool
     ) -> None:
-        """Writes down what is asked; what is known of the same question stays with `keep`.
-
-        UserError where a bisection that goes on is not made with what it was begun with.
-        """
+        """Writes down what is asked; `keep` keeps what is known; UserError if `resume` differs."""
         # As JSON has it: tuples are lists.
         new = json.loads(
             json.dumps({"asked": asked, "made_with": [cache.code_digest(), *made_with]})

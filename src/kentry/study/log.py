@@ -33,10 +33,7 @@ def log_tree(
     at_once: int,
     fresh: bool,
 ) -> Log:
-    """The history of a range: its ends, each `every`th commit, and where those differ.
-
-    `fresh` forgets what was measured before.
-    """
+    """The history of a range: its ends, each `every`th commit, and where those differ."""
     # The kernels and recordings are in the cache; this folder says how they hang together.
     made_with = measurer.made_with(span.bad, update)
     key = " ".join([str(span.folder), *question.cases, cache.code_digest(), *made_with])
@@ -122,6 +119,7 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     if not recordings:
         raise KernelError("No kernel of the list could be measured.", "Look at the reasons above.")
     measured = sorted(recordings)
+    titles = {place: f"Linux {one.kernel['release']}" for place, one in recordings.items()}
     values: dict[str, dict[int, Real]] = {
         case: {measured[0]: value(recordings[measured[0]], case, INSTRUCTIONS)} for case in cases
     }
@@ -142,7 +140,7 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
                         place=place,
                         before=names[0],
                         names=tuple(names[1:]),
-                        title=_title(recordings[place]),
+                        title=titles[place],
                         old=old,
                         new=new,
                         delta=apart.delta,
@@ -158,7 +156,7 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
         Point(
             place=place,
             name=unit.spec,
-            title=_title(recordings[place]) if place in recordings else "",
+            title=titles.get(place, ""),
             value=values[cases[0]].get(place),
             problem=problems.get(place, ""),
         )
@@ -166,10 +164,6 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     ]
     rows = {case: tuple(map(values[case].get, range(len(units)))) for case in cases}
     return _log(recordings[measured[-1]], len(units), points, rows, changes, notes, origin)
-
-
-def _title(recording: Recording) -> str:
-    return f"Linux {recording.kernel['release']}"
 
 
 def _log(

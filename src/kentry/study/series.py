@@ -63,10 +63,7 @@ class PatchKernels:
 def measure_series(
     lineup: Lineup, units: Sequence[Unit], keep: Callable[[int, Recording], Recording]
 ) -> list[PatchKernels]:
-    """The baseline, which must be measurable, then each patch, as each architecture's unit says.
-
-    `keep` takes each patch's number and its recording at once, and returns what to tabulate.
-    """
+    """The baseline, then each patch, as each unit says; `keep` takes each recording at once."""
     numbered: list[tuple[int, Unit]] = []
     rows = {0: PatchKernels(0, "baseline", lineup.base.commit)}
     for step in lineup.steps:

@@ -195,10 +195,7 @@ def time_cases(
 
 
 def sweep_names(case: str, sizes: str) -> list[str]:
-    """Names the case without a walk through memory, and behind a walk of each size.
-
-    `sizes` is "sweep" (32 KiB to 256 MiB) or a list; UserError if it is neither.
-    """
+    """Names the case without and behind walks: `sizes` is "sweep" (32 KiB to 256 MiB) or a list."""
     walks = {SMALLEST << power for power in range((LARGEST // SMALLEST).bit_length())}
     if sizes != "sweep":
         walks = {parse_size(word) for word in sizes.split(",") if word}
@@ -267,10 +264,7 @@ def time_tails(session: Session, words: Sequence[str], groups: int) -> tuple[Rec
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long a comparison lasts at most, and the fraction up to which a change is none.
-
-    Two kernels have at most ROUNDS rounds unless `extent` is their number.
-    """
+    """The most time, groups or rounds, and the fraction up to which a change is none."""
 
     extent: Extent
     threshold: float = THRESHOLD
@@ -401,10 +395,7 @@ def _pair(arch: Arch, *words: str) -> Pair:
 def compare_cases(
     sampler: Sampler, pairs: Sequence[Pair], schedule: Schedule, update: Update
 ) -> Ending:
-    """Measures until every pair is decided at a planned look, or the schedule ends; MachineError.
-
-    The unit of the schedule is a group, or a boot if each run of the probe is one.
-    """
+    """Measures groups, or boots where a run is one, until every pair is decided; MachineError."""
     sampler.run(PILOT_GROUPS)
     unit, least, piloted, seconds = "groups", LEAST_GROUPS, PILOT_GROUPS, sampler.seconds_a_group
     a_boot = 0
@@ -479,17 +470,15 @@ def compare_two_kernels(
     names = choose_timed(session.machine.arch, words or ["getppid", "getpid", "read"])
     old, new = map(KernelRuns, kernels)
 
-    def recording(side: KernelRuns, options: Mapping[str, int]) -> Recording:
-        cases = {name: metrics_of(side.output, name) for name in names}
-        result = session.recording(side.output, cases, options, side.booted)
-        result.kernel["spec"] = side.kernel
-        return result
+    def both(options: Mapping[str, int]) -> dict[str, Recording]:
+        results = {}
+        for name, side in (("old", old), ("new", new)):
+            cases = {case: metrics_of(side.output, case) for case in names}
+            results[name] = session.recording(side.output, cases, options, side.booted)
+            results[name].kernel["spec"] = side.kernel
+        return results
 
     title = f"{old.kernel} and {new.kernel} interleaved"
-
-    def both(options: Mapping[str, int]) -> dict[str, Recording]:
-        return {"old": recording(old, options), "new": recording(new, options)}
-
     with session.measuring(title, lambda: both({})) as update:
         settings = Settings(cpu=session.cpu)
         ending = compare_kernels(session.machine, (old, new), names, settings, schedule, update)

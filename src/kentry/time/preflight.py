@@ -304,10 +304,7 @@ def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
 
 
 def choose_cpu(facts: Facts) -> int:
-    """Chooses an isolated cpu, rather without nohz_full, whose kernel entry does more.
-
-    Else not cpu 0; then the one with the fewest interrupts.
-    """
+    """Chooses an isolated cpu, best not nohz_full, whose entry does more; else not 0; idlest."""
     online, isolated = set(facts.online), set(facts.isolated)
     tickless = set(cpu_list(facts.text(f"{CPU_FOLDER}/nohz_full")))
     # A task starts on the cpus that are not isolated and may ask for the others, so its list of

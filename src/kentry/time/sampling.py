@@ -263,14 +263,13 @@ class Sampler:
         return self.machine.kind == "kvm"
 
     @property
-    def run_seconds(self) -> float:
-        """The length of a run; one that is a boot must not be mostly booting."""
-        return max(_RUN_SECONDS, 2 * self.run_overhead)
-
-    @property
     def seconds_a_group(self) -> float:
         """The time of a group with its share of starting the probe; infinite before the pilot."""
-        return self.group_seconds * (1 + self.run_overhead / self.run_seconds)
+        return self.group_seconds * (1 + self.run_overhead / self._run_seconds())
+
+    def _run_seconds(self) -> float:
+        # One that is a boot must not be mostly booting.
+        return max(_RUN_SECONDS, 2 * self.run_overhead)
 
     def sample(self, extent: Extent, least: int, update: Update) -> None:
         """Measures groups, in seconds at least `least`; in boots GUEST_BOOTS whatever the time."""
@@ -295,7 +294,7 @@ class Sampler:
         while groups > 0:
             a_run = PILOT_GROUPS
             if math.isfinite(self.group_seconds):
-                a_run = max(1, int(self.run_seconds / self.group_seconds))
+                a_run = max(1, int(self._run_seconds() / self.group_seconds))
             self.run_in_one(min(groups, a_run), on_groups)
             groups -= a_run
 

@@ -99,10 +99,7 @@ class Session:
     def measuring(
         self, title: str, so_far: Callable[[], Mapping[str, Recording]]
     ) -> Iterator[Update]:
-        """If the block ends early, writes what was measured before the error goes on.
-
-        `so_far` has the recordings by side: "" if there is one kernel, else "old" and "new".
-        """
+        """If the block ends early, writes what there is so far, by side: "", or "old" and "new"."""
         try:
             with progress(title) as update:
                 yield update
@@ -143,10 +140,7 @@ class Session:
 
 
 def open_session(machine: Machine, cpu: int | None, file: Path | None) -> Session:
-    """Checks the machine, and chooses the cpu to measure on if `cpu` is None.
-
-    A guest has one cpu; the machine's own options say on which cpu of the host it runs.
-    """
+    """Checks the machine, and chooses a cpu where `cpu` is None; a guest has just one."""
     asked = None if machine.kind == "kvm" else cpu
     with progress(f"checking {machine.name}"):
         facts = gather(machine, asked)
