@@ -78,10 +78,6 @@ def test_without_a_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "keyring.gpg").unlink()
     with pytest.raises(MissingToolError, match="debian-archive-keyring"):
         mirror.find_mirror()
-
-
-def test_a_keyring_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
     monkeypatch.setenv(mirror.KEYRING_VARIABLE, "/nonexistent.gpg")
     with pytest.raises(UserError, match="KENTRY_KEYRING.*/nonexistent.gpg"):
         mirror.find_mirror()

@@ -174,7 +174,7 @@ def test_a_group_is_gone_when_the_block_ends(tmp_path: Path) -> None:
     assert gone(pid, 0)
 
 
-def test_run_returns_all_output_and_raises_on_a_status() -> None:
+def test_run_returns_all_output_feeds_slow_readers_and_raises_on_a_status() -> None:
     done = run(["sh", "-c", "printf x%.0s $(seq 100000) >&2; printf '\\377'; exit 7"], check=False)
     assert (done.returncode, done.stdout, len(done.stderr)) == (
         7,
@@ -183,7 +183,4 @@ def test_run_returns_all_output_and_raises_on_a_status() -> None:
     )
     with pytest.raises(subprocess.CalledProcessError):
         run(["false"])
-
-
-def test_run_feeds_a_program_that_reads_slowly() -> None:
     assert run(["sh", "-c", "sleep 0.5; wc -c"], feed=b"x" * 300_000).stdout.strip() == "300000"

@@ -323,9 +323,3 @@ def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
         document = to_json(recording)
         assert to_json(read_recording(file)) == document
         jsonschema.validate(json.loads(json.dumps(document)), schema("recording-1"))
-
-
-def test_an_architecture_must_be_said() -> None:
-    with pytest.raises(UserError, match="sample.txt") as caught:
-        list(recordings(imported(samples.LAT_SYSCALL)))
-    assert "--arch" in caught.value.remedy

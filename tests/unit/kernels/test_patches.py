@@ -414,12 +414,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_patch_that_is_missing(export: Export) -> None:
-    one, _, three = export()
+    one, two, three = export()
     assert "Patch 2 of 3" in error(three, one).sentence
-
-
-def test_the_beginning_of_a_series_is_one(export: Export) -> None:
-    one, two, _three = export()
+    # The beginning of a series is one.
     series = read_patches([one, two])
     assert len(series.patches) == 2
     assert ["1 to 2" in note for note in series.notes] == [True]
@@ -533,9 +530,7 @@ def test_a_removed_line_that_looks_like_a_name(tree: Path, tmp_path: Path) -> No
 def test_the_hunk_that_does_not_match(export: Export, tree: Path) -> None:
     commit(tree, "other", {ENTRY: TEXT.replace("line 35;", "other;")})
     assert f"{ENTRY} at line 32 " in steps(tree, read_patches(export()))[1].problem
-
-
-def test_a_file_that_is_not_there(export: Export, tree: Path) -> None:
+    # A file that is not there.
     git(tree, "rm", "-q", ENTRY)
     commit(tree, "gone", {})
     assert f"{ENTRY}: does not exist" in steps(tree, read_patches(export()))[0].problem

@@ -147,9 +147,7 @@ def test_the_compiler_is_in_its_own_words(line: str, compiler: str) -> None:
 def test_the_build_id_is_the_kernels_not_its_vdsos() -> None:
     assert payload.build_id(fakes.image()) == fakes.BUILD_ID
     assert payload.build_id(fakes.x86_vmlinux()) == fakes.BUILD_ID
-
-
-def test_no_build_id_where_it_cannot_be_told() -> None:
+    # None where it cannot be told.
     assert payload.build_id(bytes(5000)) is None
     assert payload.build_id(fakes.note("11" * 20) + bytes(64) + fakes.note("22" * 20)) is None
     assert payload.build_id(fakes.elf(fakes.X86_64)) is None
@@ -207,9 +205,7 @@ def test_an_elf_file_says_where_its_segments_are(tmp_path: Path) -> None:
     found = text_of(bzimage_of(tmp_path, _stext=BASE + 16, _etext=BASE + 32))
     assert (found.start, found.text) == (BASE + 16, CODE[16:32])
     assert found.image.startswith(b"\x7fELF")
-
-
-def test_text_outside_of_an_elf_files_segments_is_none(tmp_path: Path) -> None:
+    # Outside of its segments there is none.
     found = text_of(bzimage_of(tmp_path, _stext=BASE + 4096, _etext=BASE + 8192))
     assert found.text == b""
 
@@ -268,10 +264,7 @@ def test_members_are_where_the_compiler_put_them(blob: bytes) -> None:
 def test_it_is_found_anywhere_in_an_image(blob: bytes) -> None:
     image = bytes(1001) + blob + b"\x9f\xeb" * 50
     assert payload.member_offsets(image, "task_struct", ("pid",), "a kernel") == {"pid": 104}
-
-
-def test_the_longest_is_the_kernels_own(blob: bytes) -> None:
-    # A header and one string: as a module's or a test's, and whole.
+    # The longest is the kernel's own.  A header and one string: as a module's, and whole.
     small = payload._BTF_MAGIC + payload._BTF_SECTIONS.pack(0, 0, 0, 1) + b"\0"
     for image in (small + blob + small, blob + small, small + bytes(3) + blob):
         assert payload.member_offsets(image, "task_struct", ("pid",), "a kernel") == {"pid": 104}
@@ -281,9 +274,6 @@ def test_the_longest_is_the_kernels_own(blob: bytes) -> None:
 def test_only_a_member_of_the_structure_itself(blob: bytes, member: str) -> None:
     with pytest.raises(KernelError, match=member):
         payload.member_offsets(blob, "task_struct", ("pid", member), "a kernel")
-
-
-def test_a_structure_that_is_not_there(blob: bytes) -> None:
     with pytest.raises(KernelError, match="nobody"):
         payload.member_offsets(blob, "nobody", ("pid",), "a kernel")
 

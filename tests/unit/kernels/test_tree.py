@@ -87,9 +87,7 @@ def test_a_few_local_changes_are_named_with_what_to_do(linux: Path) -> None:
     git(linux, "rm", "--quiet", *names)
     (linux / "kernel/fork.c").unlink()
     assert f"{', '.join(names)}, ..." in refused(linux).sentence
-
-
-def test_an_index_that_git_cannot_read_is_not_taken_for_no_changes(linux: Path) -> None:
+    # An index that git cannot read is not taken for no changes.
     (linux / ".git/index").write_bytes(b"damaged")
     assert "cannot tell" in refused(linux).sentence
 
@@ -161,14 +159,12 @@ def test_what_is_not_a_kernel(tmp_path: Path, name: str, make: object) -> None:
     assert "a Linux kernel" in refused(folder).sentence
 
 
-def test_no_such_folder(tmp_path: Path) -> None:
+def test_no_such_folder(linux: Path, tmp_path: Path) -> None:
     for spec in (tmp_path / "no", f"{tmp_path}/no@HEAD", f"{tmp_path}/no@HEAD@{{1}}"):
         assert "no folder" in refused(spec).sentence
     (tmp_path / "file").touch()
     assert "no folder" in refused(tmp_path / "file").sentence
-
-
-def test_a_folder_of_a_checkout_is_not_its_top(linux: Path) -> None:
+    # A folder of a checkout is not its top.
     assert "a Linux kernel" in refused(linux / "kernel").sentence
     assert "not a git repository" in refused(f"{linux / 'kernel'}@HEAD").sentence
 

@@ -166,9 +166,11 @@ def test_an_unknown_host_key_is_not_accepted(started: Server, strict: str) -> No
     assert (started.folder / "known").read_text() == ""
 
 
-def test_a_name_that_cannot_be_resolved_is_an_error(started: Server) -> None:
+def test_a_name_or_settings_that_ssh_does_not_like_are_an_error(started: Server) -> None:
     refused(started, r"No address.*no\.such\.invalid", "ssh:no.such.invalid")
     refused(started, "ssh://HOST:PORT", "ssh:target:22")
+    started.write_client("NoSuchOption yes")
+    assert "nosuchoption" in refused(started, "not get to").detail
 
 
 def test_nobody_listening_is_an_error(server: Server) -> None:
@@ -185,11 +187,6 @@ def test_a_server_that_says_nothing_is_given_up(
         server.port = silent.getsockname()[1]
         server.write_client()
         refused(server, "target does not answer")
-
-
-def test_settings_that_ssh_does_not_like_are_an_error(started: Server) -> None:
-    started.write_client("NoSuchOption yes")
-    assert "nosuchoption" in refused(started, "not get to").detail
 
 
 @pytest.mark.parametrize(

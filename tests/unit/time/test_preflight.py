@@ -68,9 +68,6 @@ def test_it_reads_twice_and_chooses_a_cpu_in_between() -> None:
     assert "/proc/cmdline" not in machine.readings[1]
     assert f"{CPU_FOLDER}/cpu1/cpufreq/scaling_governor" in machine.readings[1]
     assert facts.busy(1) == pytest.approx(1 / 50)
-
-
-def test_the_users_cpu_is_kept() -> None:
     assert machines.guest().facts(0).cpu == 0
 
 
@@ -80,11 +77,6 @@ def test_a_guests_first_process_is_read_once() -> None:
     assert len(machine.readings) == 1
     assert facts.is_first_process
     assert not facts.busy(0) and not facts.interrupt_rates()
-
-
-def test_interrupts_a_second_are_of_the_cpu() -> None:
-    rates = {row.name: rate for rate, row in machines.laptop().facts(1).interrupt_rates()}
-    assert rates == {"130": pytest.approx(800), "RES": pytest.approx(40)}
 
 
 @pytest.mark.parametrize(
@@ -153,9 +145,7 @@ def test_each_cpu_has_its_ticks() -> None:
     zeros = "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu11 0 0 0 0"
     facts = Facts(files={"/proc/stat": text}, before={"/proc/stat": zeros})
     assert facts.ticks_between() == {0: Ticks(31, 150, 32), 11: Ticks(8, 9, 0)}
-
-
-def test_iowait_that_goes_back_counts_as_none() -> None:
+    # Iowait that goes back counts as none.
     before, now = machines.stat((4, 91, 0)), machines.stat((25, 90, 0))
     facts = Facts(files={"/proc/stat": now}, before={"/proc/stat": before})
     assert facts.ticks_between() == {0: Ticks(21, 0, 0)}
@@ -171,9 +161,7 @@ def test_interrupts_have_a_count_for_each_cpu() -> None:
     assert set(rows) == {"36", "PIN"}
     assert rows["36"].counts == {0: 7, 1: 8}
     assert rows["36"].device.endswith("nvme0q1")
-
-
-def test_an_offline_cpu_has_no_column() -> None:
+    # An offline cpu has no column.
     assert rows_of("   CPU0  CPU2\nRES: 5 6 Local\n")[0].counts == {0: 5, 2: 6}
 
 

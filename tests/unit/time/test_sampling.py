@@ -274,14 +274,6 @@ def test_a_failed_case_is_an_error_that_names_it() -> None:
         sampler(place, "getppid", "read").run_in_one(1)
 
 
-def test_what_a_probe_said_before_it_died_is_kept() -> None:
-    one = sampler(FakePlace(NS, dies_in=1))
-    one.run_in_one(3)
-    with pytest.raises(MachineError, match="ssh:bench"):
-        one.run_in_one(3)
-    assert [key[:2] for key in one.output.processes] == [(0, 0), (0, 1), (0, 2), (1, 0)]
-
-
 def test_fewer_groups_than_were_asked_for_are_an_error() -> None:
     one = sampler(FakePlace(NS))
     one.run_in_one(2)
@@ -332,9 +324,7 @@ def test_a_sweep_begins_without_a_walk_and_goes_from_32_kib_to_256_mib_by_twos()
     sizes = [parse_size(name.rpartition("=")[2]) for name in names[1:]]
     assert sizes[0] == 32 << 10 and sizes[-1] == 256 << 20
     assert all(b == 2 * a for a, b in pairwise(sizes))
-
-
-def test_sizes_are_sorted_and_once() -> None:
+    # Sizes are sorted, and each is there once.
     walks = ["warm", "32K", "1M"]
     assert sweep_names("read", "1M,32K,1024K,") == [f"read+cache={walk}" for walk in walks]
 

@@ -142,7 +142,6 @@ def test_a_package_cannot_leave_the_tree(tree: Tree, tmp_path: Path, said: Said)
         unpack([Package("b", "1", file)], tree, said)
 
 
-ARM64 = find_arch("arm64")
 MEMORY = 512
 
 
