@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pair = tuple[int, int]
-# A path as numbers, a column an instruction.  Its rows: the same in all, equal but for registers,
-# alike but for constants too; and the function.
+# A path as numbers.  Rows: the same, equal but for registers, alike but for constants; function.
 Keys = NDArray[np.int32]
 EXACT, EQUAL, ALIKE, HOME = range(4)
 

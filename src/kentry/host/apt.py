@@ -56,17 +56,11 @@ class Release:
         """Its suites on the ordinary mirror."""
         return (self.name, f"{self.name}-updates", f"{self.name}-backports")
 
-    @property
-    def security(self) -> str:
-        """Its suite on the security mirror."""
-        return f"{self.name}-security"
-
 
 # Oldest first: the first that has a kernel is where it is taken from.
 RELEASES = (Release("bookworm", ("riscv64",)), Release("trixie"))
 
-# Those whose packages may make a guest's root file system, oldest first.  The first and the last
-# are no place for kernels: one has none that is wanted, the other another one every few days.
+# Of guests' root file systems.  The first has no kernel that is wanted, the last new ones all days.
 USERLAND_RELEASES = (Release("bullseye", ("riscv64",)), *RELEASES, Release("forky"))
 
 
@@ -93,13 +87,15 @@ def find_mirror() -> Mirror:
     fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE")
     layout = "|".join(f"$({field})" for field in fields)
     argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
-    ours = {suite for release in USERLAND_RELEASES for suite in (*release.suites, release.security)}
+    ours = {suite for release in USERLAND_RELEASES for suite in release.suites}
     base: list[str] = []
     security: list[str] = []
     for line in run(argv, check=False).stdout.splitlines():
         uri, origin, label, suite = line.split("|")
         # apt leaves $(ORIGIN) as it is until it has fetched the Release file once.
-        if origin == "Debian" or (origin.startswith("$(") and suite in ours):
+        if origin == "Debian" or (
+            origin.startswith("$(") and suite.removesuffix("-security") in ours
+        ):
             is_security = label == "Debian-Security" or "-security" in suite
             (security if is_security else base).append(uri)
     if not base:
@@ -298,7 +294,7 @@ class AptRoot:
         mirror = find_mirror()
         places = [(mirror.base, suite) for suite in (*self.release.suites, *aliases)]
         if mirror.security:
-            places.append((mirror.security, self.release.security))
+            places.append((mirror.security, f"{self.release.name}-security"))
         sources = "\n".join(
             f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\n"
             f"Signed-By: {mirror.keyring}\n"
@@ -342,7 +338,8 @@ class AptRoot:
             self._apt("apt-get", "update", check=False)
         # Where nothing at all came the next run tries again.
         came = not result.returncode or any(self.folder.glob("lists/*_InRelease"))
-        self._write_stamp(problems=problems, time=time.time() if came else 0.0)
+        facts = {"problems": problems, "time": time.time() if came else 0.0}
+        write_json(self.folder / _STAMP, {**facts, "named": _named_by_user()})
 
     def _aliases(self) -> dict[str, str]:
         """Read other names of the release's suites: "Suite: stable" with "Codename: trixie"."""
@@ -360,9 +357,6 @@ class AptRoot:
 
     def _stamp(self) -> dict[str, Any]:
         return read_json(self.folder / _STAMP)
-
-    def _write_stamp(self, **facts: Any) -> None:
-        write_json(self.folder / _STAMP, {**facts, "named": _named_by_user()})
 
     def _age(self) -> float:
         when = self._stamp().get("time")

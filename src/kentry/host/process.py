@@ -242,8 +242,8 @@ class _Pipes:
         self._hold = hold
         self._selector = selectors.PollSelector()
         assert process.stdout is not None and process.stderr is not None
-        self._selector.register(process.stdout, selectors.EVENT_READ, self._take_output)
-        self._selector.register(process.stderr, selectors.EVENT_READ, self._take_stderr)
+        self._selector.register(process.stdout, selectors.EVENT_READ, False)
+        self._selector.register(process.stderr, selectors.EVENT_READ, True)
         if process.stdin is not None and feed:
             os.set_blocking(process.stdin.fileno(), False)
             self._selector.register(process.stdin, selectors.EVENT_WRITE)
@@ -257,7 +257,10 @@ class _Pipes:
             else:
                 chunk = os.read(key.fd, _CHUNK_BYTES)
                 more = bool(chunk)
-                key.data(chunk)
+                if key.data:
+                    self.stderr = (self.stderr + chunk)[-_STDERR_BYTES:]
+                else:
+                    self._take_output(chunk)
                 self.outputs -= not more
             if not more:
                 self._selector.unregister(key.fileobj)
@@ -281,6 +284,3 @@ class _Pipes:
         *lines, self.rest = self.rest.split(b"\n")
         for line in lines:
             self._on_line(line.decode(errors="replace").removesuffix("\r"))
-
-    def _take_stderr(self, chunk: bytes) -> None:
-        self.stderr = (self.stderr + chunk)[-_STDERR_BYTES:]

@@ -27,8 +27,7 @@ STOPPED = "kentry sandbox: "
 
 _PROGRAM = "bwrap"
 _INIT = Path(__file__).with_name("sandbox_init.py")
-# Programs and their libraries, and the settings in /etc without which these do not run.  Not the
-# rest of /etc: root may read passwords there.
+# Programs, libraries and the settings that these need; in the rest of /etc are passwords.
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu"),
     *("/etc/alternatives", "/etc/ld.so.cache", "/etc/passwd", "/etc/group"),
@@ -66,8 +65,7 @@ def confined(
     """
     check()
     if not works():
-        # make would outlive a killed tuxmake, and write where the next build begins anew: tuxmake
-        # goes on when kentry is killed, and the next build waits for it.
+        # tuxmake goes on when kentry is killed, or make would outlive it; the next build waits.
         setpriv = shutil.which("setpriv")
         apart = [setpriv, "--pdeathsig", "clear", "--"] if setpriv else []
         return [*apart, "env", "-i", *(f"{name}={value}" for name, value in env.items()), *argv]

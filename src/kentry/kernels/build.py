@@ -181,11 +181,9 @@ _SPENT = re.compile(
 # What make and tuxmake add once something has failed.
 _MAKE = re.compile(r"make(\[\d+\])?: |[A-Z]: ")
 
-# Programs that kernels here are built without, and that Kconfig would write into the config
-# where a machine has them.
+# Programs that Kconfig would write into the config where a machine has them.
 _NOT_USED = ("RUSTC=false", "BINDGEN=false")
-# The flags are pahole's own choice by version otherwise.  With its -j, which kernels before 6.12
-# give it, the order of the types differs from build to build.
+# With -j, which kernels before 6.12 give pahole, the types' order differs from build to build.
 _PAHOLE = ("PAHOLE=pahole", "PAHOLE_FLAGS=--btf_gen_floats")
 
 # Nothing about who builds, where or when gets into a kernel.
@@ -300,12 +298,10 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
     build.revision.repository.check_out(build.revision.commit, update)
     objects = build.objects(anew is not None)
     objects.parent.mkdir(exist_ok=True)
-    # Where a build was killed the next one begins with an empty folder: half an object file looks
-    # whole.  When a command fails, make itself removes what it was making.
+    # After a build that was killed the folder is emptied: half an object file looks whole.
     mark = objects.with_name(f"{objects.name}.unfinished")
     killed = mark.exists()
-    # tuxmake inherits the locked file: the run after one that was killed waits here until its
-    # tuxmake has ended, and under bubblewrap every compiler with it.
+    # tuxmake inherits the locked file: after a run that was killed this waits for its compilers.
     with mark.open("ab") as file, contextlib.ExitStack() as afterwards:
         update(None, "waiting for the compilers of a kentry that was killed")
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -23,8 +23,7 @@ _NAMED = 5
 
 _WRITTEN = "Write it like: CONFIG_AUDIT with CONFIG_NET."
 
-# Families of boards (ARCH_SUNXI, SOC_SIFIVE): their drivers are half of an arm64 kernel.
-# Others of these names are no choices, and Kconfig sets them whatever is asked for.
+# Families of boards (ARCH_SUNXI), half of an arm64 kernel, and options that Kconfig sets itself.
 _SOC = re.compile(r"CONFIG_(ARCH|SOC)_\w+")
 
 # Before 5.12 there is no choice of a version.
@@ -210,14 +209,6 @@ class Option:
     name: str
     value: str = "y"
     needs: tuple[str, ...] = ()
-
-    def on(self) -> tuple[str, ...]:
-        """Return what --config takes for the kernel that has it."""
-        return (*self.needs, f"{self.name}={self.value}")
-
-    def off(self) -> tuple[str, ...]:
-        """Return what --config takes for the kernel that does not have it."""
-        return (*self.needs, f"{self.name}=n")
 
 
 def entry_options() -> list[Option]:

@@ -39,8 +39,7 @@ from kentry.progress import Update
 
 log = logging.getLogger("kentry")
 
-# Where a package keeps its kernel: in /boot, or since Debian's 6.19 beside its modules.  The
-# names are plain; nothing else is taken out of a package.
+# A package's kernel, in /boot or since Debian's 6.19 beside its modules; only it is taken out.
 _KERNEL_FILE = re.compile(
     r"(?:\./)?(?:boot/|(?:usr/)?lib/modules/[^/]+/)"
     r"((vmlinu[xz]|config)(?:-[\w.+~-]+)?)",

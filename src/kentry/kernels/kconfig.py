@@ -29,8 +29,7 @@ class Tree(kconfiglib.Kconfig):  # type: ignore[misc]
             return file
         with file:
             text = file.read()
-        # Linux 6.6 writes "modules" for "option modules" (commit 6dd85ff178cd) and 6.18
-        # knows "transitional" symbols, which only rename old configs' options.
+        # 6.6 has "modules" for "option modules"; 6.18 "transitional", which renames old options.
         text = re.sub(r"(?m)^(\s+)modules$", r"\1option modules", text)
         return io.StringIO(re.sub(r"(?m)^\s+transitional$", "", text))
 

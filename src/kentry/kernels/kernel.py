@@ -15,8 +15,7 @@ from kentry.kernels import config
 # What apt said when it could not see all of the archive; a caveat, not part of an origin.
 NOTE = "note"
 
-# Where the probe says the running kernel is, and where its text ends.  Not _text: arm64
-# kernels before 6.2 have no such symbol.
+# Where the probe says the kernel is, and where its text ends; arm64 before 6.2 has no _text.
 TEXT_START, TEXT_END = "_stext", "_etext"
 
 

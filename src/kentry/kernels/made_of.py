@@ -42,8 +42,7 @@ _NOT_CODE = re.compile(
     r"(.*/)?\.(gitignore|clang-format|editorconfig|mailmap|get_maintainer\.ignore)"
     r"|CREDITS|COPYING|MAINTAINERS|README|.*\.rst"
 )
-# scripts/ has programs that make what is compiled; usr/ and certs/ have what is put in whole;
-# of tools/ the dependency files have another form.
+# Programs that make what is compiled, what is put in whole, other forms of dependency files.
 _READ_WHOLE = ("scripts/", "usr/", "certs/", "tools/")
 # Compilers read these, and -MMD (for device trees dtc -d) names each in a dependency file.  Other
 # files (*.tbl, *.awk, *.bc, *_shipped, what .incbin takes) are read also by rules that leave none:
@@ -57,8 +56,7 @@ _ALWAYS_READ = "include/linux/kconfig.h"
 
 # --- what of an object file decides what is executed ---
 
-# A line number moves with every comment above it.  WARN() and BUG() have it in this table, which
-# only the handler of their trap reads (lib/bug.c).
+# WARN() and BUG() have line numbers in this table, which only their trap's handler reads.
 _NOT_EXECUTED = re.compile(r"__bug_table|\.note.*")
 _WRITE, _ALLOC, _EXECINSTR = 1, 2, 4
 _SYMTAB, _RELA, _NOBITS = 2, 4, 8
@@ -139,8 +137,7 @@ def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
 
 def compiles_none_of(made: MadeOf, changed: Sequence[tuple[str, str]]) -> bool:
     """Whether a rebuild with these changes (letters, paths) provably gives the same kernel."""
-    # An architecture is this kernel's own where any of its files was read; but drivers/ and
-    # crypto/ have Kconfig read one file of each.
+    # The kernel's own, of which files were read: drivers/ has Kconfig read one of each.
     own = {
         path.split("/")[1]
         for path in made.files
@@ -155,8 +152,7 @@ def _harmless(made: MadeOf, own: set[str], status: str, path: str) -> bool:
     # A rename has another end, which is not named here.
     if path in made.files or status not in ("A", "D", "M", "T"):
         return False
-    # Of another architecture make reads nothing, and of Kconfig only what Kconfig itself wrote
-    # down (include/config/auto.conf.cmd), which is among the files.
+    # Of another architecture only Kconfig files are read, which are among the files.
     arch = path.split("/")[1:-1] if path.startswith("arch/") else []
     elsewhere = bool(arch) and arch[0] not in own
     if elsewhere or path.startswith(_NOT_BUILT) or _CONFIGS.fullmatch(path):
@@ -205,8 +201,7 @@ def _known(made: MadeOf, clones: set[str]) -> dict[str, set[tuple[str, str | int
 
 def _source_files(objects: Path, tree: Path) -> set[str]:
     """Return the files of `tree` that any command names, or had read when it was run."""
-    # Commands of objects that an earlier commit compiled are still there: that makes it only more.
-    # On command lines too: what a script reads is nowhere else.
+    # On command lines too, where scripts' files are; earlier commits' objects make it only more.
     absolute = re.compile(re.escape(f"{tree}/") + r"([^\s\"'();:,]+)")
     paths: set[str] = set()
     words: set[str] = set()

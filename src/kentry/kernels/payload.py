@@ -315,8 +315,7 @@ def text_of(kernel: Kernel) -> KernelText:
             if 0 <= offset < segment["p_filesz"]:
                 return KernelText(image, segment.data()[offset : offset + end - start], start)
         return KernelText(image, b"", start)
-    # arm64 kernels before 6.2 have no symbol at the image's beginning, which is a header's
-    # length before their text.
+    # arm64 before 6.2 has no symbol at the image's beginning, a header's length before the text.
     first = next(filter(None, map(symbols.address_of, _IMAGE_STARTS)), start - _HEADER_BYTES)
     return KernelText(image, image[start - first : end - first], start)
 

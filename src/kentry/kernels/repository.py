@@ -51,8 +51,7 @@ FULL_DISK = "No space left on device|Disk quota exceeded"
 # With less room than that a work tree, of more than 1 GB, could not be written.
 _ROOM_BYTES = 16 << 20
 
-# Of a repository of ours: what a user's or a system's settings might change.  A kernel is
-# 1.5 GB: deflating it harder would take minutes and save little.
+# What a user's settings might change.  To deflate 1.5 GB harder would take minutes.
 _SETTINGS = """\
 [core]
 	bare = false

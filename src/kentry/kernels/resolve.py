@@ -142,7 +142,7 @@ def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | No
 
 def _of_range(spec: str, folder: Path, first: str, last: str) -> Lineup:
     commits = find_range(folder, first, last)
-    if any(commit.is_merge for commit in commits.commits.values()):
+    if any(len(commit.parents) > 1 for commit in commits.commits.values()):
         raise UserError(
             f"There are merges between {first} and {last}, so the commits are no series.",
             "Make them one line of commits: git rebase.",

@@ -190,11 +190,6 @@ class Commit:
         """The start of its name, as in "Fixes: 0123456789ab"."""
         return self.name[:_ABBREVIATED]
 
-    @property
-    def is_merge(self) -> bool:
-        """Whether it has several parents."""
-        return len(self.parents) > 1
-
 
 @dataclass(frozen=True)
 class Range:

@@ -122,8 +122,7 @@ class VectorEvent(Struct, frozen=True):
     times: Positive
 
 
-# Of a path, in the order of execution: the place of an instruction in the code, and how many
-# follow each other from there.
+# Of a path, in order: places of instructions in the code, and how many follow each other there.
 Runs = tuple[tuple[int, int], ...]
 
 

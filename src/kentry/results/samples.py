@@ -16,8 +16,7 @@ from kentry.stats.verdict import Effect, Group, apply_holm, compare_groups
 
 # Boots of each kernel in a round: A B B A.
 BOOTS_A_SIDE = 2
-# The share of calls timed one by one that is kept: the longest are left out, because an
-# interruption only adds time.
+# The share kept of calls timed one by one, the shortest: an interruption only adds time.
 _KEPT = 0.95
 
 

@@ -110,8 +110,7 @@ class PatchRow(Struct, frozen=True, kw_only=True):
         about("The architectures whose kernel is provably made of nothing that the patch changes"),
         OMITTED,
     ] = ()
-    # Those that the baseline does not have, and what differs from the last row measured besides
-    # the patch's source.
+    # Those that the baseline does not have, and what else differs from the last row measured.
     caveats: tuple[Caveat, ...]
 
     @property
@@ -430,11 +429,6 @@ class CheckRow(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     reason: Annotated[str, about("Why it is undecided, a clause")] = ""
 
-    @property
-    def is_relative(self) -> bool:
-        """Whether the budget is above a baseline's number."""
-        return self.budget.startswith("+")
-
 
 class Renewed(Struct, frozen=True, kw_only=True):
     """What --update wrote: another limit, or another number of the baseline."""
@@ -468,7 +462,7 @@ class Check(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/c
     @property
     def not_renewed(self) -> list[CheckRow]:
         """The rows for which --update has no number, because it was not measured."""
-        return [row for row in self.rows if (row.value if row.is_relative else row.high) is None]
+        return [row for row in self.rows if (row.value if "+" in row.budget else row.high) is None]
 
     def of_verdict(self, verdict: Verdict) -> list[CheckRow]:
         """The rows that have this verdict."""

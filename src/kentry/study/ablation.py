@@ -35,9 +35,13 @@ def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation
     base = perform(unit).measured()
     revision, arch = unit.source, find_arch(unit.arch)
     tried = [one for one in candidates if named or knows_option(revision, one.name, arch)]
-    on = _try(unit, tried, "on", {one.name: one.on() for one in tried})
+    on = _try(
+        unit, tried, "on", {one.name: (*one.needs, f"{one.name}={one.value}") for one in tried}
+    )
     tried_off = [one for one in tried if on[one.name].recording]
-    off = _try(unit, tried_off, "off", {one.name: one.off() for one in tried_off})
+    off = _try(
+        unit, tried_off, "off", {one.name: (*one.needs, f"{one.name}=n") for one in tried_off}
+    )
     # An option of a choice cannot be set to n.  It is off if it is not asked for.
     choices = [one for one in tried_off if off[one.name].status == NO_BUILD]
     unasked = _try(unit, choices, "not asked for", {one.name: one.needs for one in choices})

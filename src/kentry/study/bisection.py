@@ -263,7 +263,7 @@ class Search:
                     )
                 if not self.differ(before, parent):
                     before, between = parent, between[-1:]
-        if len(between) > 1 or not commit.is_merge:
+        if len(between) > 1 or len(commit.parents) < 2:
             return [Jump(before, tuple(between))]
         if self.ask.first_parent:
             return [Jump(before, (commit,), caveats.doubt_first_parent)]

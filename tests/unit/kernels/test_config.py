@@ -152,9 +152,6 @@ def test_what_needs_an_option_that_was_turned_off_is_given_up() -> None:
 def test_options_on_the_command_line() -> None:
     found = parse_options("CONFIG_A,CONFIG_HZ=250")
     assert found == [Option("CONFIG_A"), Option("CONFIG_HZ", "250")]
-    assert found[0].on() == ("CONFIG_A=y",)
-    assert found[0].off() == ("CONFIG_A=n",)
-    assert found[1].on() == ("CONFIG_HZ=250",)
 
 
 def test_options_in_a_file(tmp_path: Path) -> None:
@@ -165,8 +162,6 @@ def test_options_in_a_file(tmp_path: Path) -> None:
     found = parse_options(str(file))
     needs = ("CONFIG_NET=y", "CONFIG_C=2")
     assert found == [Option("CONFIG_A"), Option("CONFIG_B", "m", needs), Option("CONFIG_D")]
-    assert found[1].on() == (*needs, "CONFIG_B=m")
-    assert found[1].off() == (*needs, "CONFIG_B=n")
 
 
 @pytest.mark.parametrize(
