@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 450,
+    "(loose)": 449,
     "arch": 1315,
     "boot": 1991,
-    "commands": 2969,
+    "commands": 2959,
     "compare": 1558,
     "count": 1215,
     "host": 1407,
@@ -34,7 +34,7 @@ BUDGET = {
     "models": 969,
     "path": 1145,
     "results": 2791,
-    "show": 5201,
+    "show": 5179,
     "stats": 693,
     "study": 2508,
     "time": 1701,

@@ -100,7 +100,6 @@ class _PlainLines:
             self._timer.start()
 
     def close(self) -> None:
-        """Prints no more."""
         if self._timer:
             self._timer.cancel()
 

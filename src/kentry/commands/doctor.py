@@ -49,15 +49,6 @@ def run(options: Options) -> int:
         except KentryError as err:
             state, remedy = err.sentence, err.remedy or "see docs/howto/troubleshooting.md"
         findings.append({"what": what, "state": state, "remedy": remedy})
-    emit(
-        options,
-        lambda: Layout("doctor", "", "", _lines(findings)),
-        lambda: {"schema": "kentry/doctor/1", "findings": findings},
-    )
-    return EXIT_MISTAKE if any(finding["remedy"] for finding in findings) else EXIT_DONE
-
-
-def _lines(findings: list[dict[str, str]]) -> list[str]:
     width = max(len(finding["what"]) for finding in findings)
     lines = []
     for finding in findings:
@@ -65,7 +56,12 @@ def _lines(findings: list[dict[str, str]]) -> list[str]:
         lines.append(f"{mark:<8} {finding['what']:<{width}}  {finding['state']}")
         if finding["remedy"]:
             lines.append(f"{'':<8} {'':<{width}}  {finding['remedy']}")
-    return lines
+    emit(
+        options,
+        lambda: Layout("doctor", "", "", lines),
+        lambda: {"schema": "kentry/doctor/1", "findings": findings},
+    )
+    return EXIT_MISTAKE if any(finding["remedy"] for finding in findings) else EXIT_DONE
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:

@@ -86,30 +86,24 @@ def _kind(schema: str) -> str:
 def _read(
     file: Path, schema: str, recordings: Sequence[Recording], shown: list[Recording]
 ) -> Layout:
-    kind = _kind(schema)
+    def of_series(series: Series) -> Layout:
+        measured = _recordings_of(series, recordings)
+        if paths := _paths_of(series, measured):
+            shown.extend(measured.values())
+        return series_layout(series, paths=paths)
+
+    kind, forms = _kind(schema), _FORMS | {"series": (Series, of_series, "series")}
     if kind == _REPLAY:
-        # It loads numba.
-        from kentry.show.replay import replay_layout
+        # It loads numpy.
+        from kentry.show.vector import replay_layout
         from kentry.vector.documents import ReplayDocument
 
-        return _document(file, kind, ReplayDocument, replay_layout, "vector replay")
-    if kind == "series":
-
-        def make(series: Series) -> Layout:
-            measured = _recordings_of(series, recordings)
-            if paths := _paths_of(series, measured):
-                shown.extend(measured.values())
-            return series_layout(series, paths=paths)
-
-        return _document(file, kind, Series, make, kind)
-    if kind in _FORMS:
-        return _document(file, kind, *_FORMS[kind])
-    raise UserError(
-        f"{file} is of a kind that has no page: {schema}.", f"Kinds: {', '.join(KINDS)}."
-    )
-
-
-def _document(file: Path, kind: str, form: type[Struct], make: _Make, command: str) -> Layout:
+        forms[kind] = ReplayDocument, replay_layout, "vector replay"
+    if kind not in forms:
+        raise UserError(
+            f"{file} is of a kind that has no page: {schema}.", f"Kinds: {', '.join(KINDS)}."
+        )
+    form, make, command = forms[kind]
     remedy = f"Make it again with kentry {command} --json."
     found = read_document(file, form, remedy, printable=kind == _COMPARISON)
     try:

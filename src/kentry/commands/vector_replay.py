@@ -66,7 +66,7 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, replays, prints."""
-    from kentry.show.replay import closed_layout, replay_layout, replay_picture
+    from kentry.show.vector import closed_layout, replay_layout, replay_picture
     from kentry.vector.ranking import TraceFile, close_loop, compare_policies, find_table
 
     if options.closed_loop:

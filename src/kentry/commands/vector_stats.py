@@ -39,7 +39,7 @@ class Options(UnitOptions):
 
 def run(options: Options) -> int:
     """Reads, counts, prints."""
-    from kentry.show.vector_usage import statistics_layout, statistics_to_json
+    from kentry.show.vector import statistics_layout, statistics_to_json
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
 

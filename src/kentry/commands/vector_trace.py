@@ -65,7 +65,7 @@ class Options(measuring.KernelOptions):
 
 def run(options: Options) -> int:
     """Builds the user space, boots it, writes the trace, says what is in it."""
-    from kentry.show.vector_usage import statistics_to_json, trace_layout
+    from kentry.show.vector import statistics_to_json, trace_layout
     from kentry.vector.statistics import statistics
     from kentry.vector.trace import read_trace
     from kentry.vector.tracing import trace_workload

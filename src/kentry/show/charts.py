@@ -165,7 +165,6 @@ class _Axis(NamedTuple):
         return self.start + share * (self.end - self.start)
 
     def ticks(self, *, whole: bool = False) -> list[float]:
-        """About five round values."""
         span = self.high - self.low
         if span <= 0:
             return [self.low]
@@ -219,7 +218,6 @@ class _Plot:
             self.add(_TEXT, "end", _LEFT - 6, axis.at(tick) + 4, f"{tick:.6g}")
 
     def unit(self, text: str) -> None:
-        """Names what is on the x axis."""
         self.add(_TEXT, "end caption", _WIDTH - _RIGHT, self.height - 4, text)
 
     def drawing(self) -> Markup:

@@ -11,9 +11,6 @@ from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, PurposeDelta
 from kentry.show.blocks import SHOWN, Block, Element, Prose
 
-# A function, a part of a path or a reason: its instructions on both sides.
-Delta = FunctionDelta | PurposeDelta
-
 
 @dataclass(frozen=True)
 class Deltas(Element):
@@ -23,7 +20,7 @@ class Deltas(Element):
     not change and a total.  `title` heads rows of something that is no function.
     """
 
-    rows: Sequence[Delta]
+    rows: Sequence[FunctionDelta | PurposeDelta]
     old: int | None = None
     new: int | None = None
     shown: int | None = SHOWN

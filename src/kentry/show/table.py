@@ -103,7 +103,6 @@ class _TableText:
             self._rows.append(texts + [""] * (len(table.columns) - len(texts)))
 
     def lines(self) -> Iterator[str]:
-        """Yields each line, without a blank at its end."""
         blocks, gap, most = self._layout()
         natural = self._natural(gap)
         for number, places in enumerate(blocks):

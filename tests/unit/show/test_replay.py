@@ -9,9 +9,9 @@ from msgspec import to_builtins
 
 from kentry.models.costs import load_costs
 from kentry.results.document import dump
-from kentry.show.replay import closed_layout, replay_layout, value_text
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text
+from kentry.show.vector import closed_layout, replay_layout, value_text
 from kentry.vector.ranking import TraceFile, close_loop, rank, recommend, replay_document, sweep
 from kentry.vector.trace import Event, VectorTrace
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kentry.show.text import to_text
-from kentry.show.vector_usage import statistics_layout, statistics_to_json, trace_layout
+from kentry.show.vector import statistics_layout, statistics_to_json, trace_layout
 from kentry.vector.statistics import statistics
 from kentry.vector.trace import Event, VectorTrace
 from tests.unit.vector.traces import SVE_TRAP, Row, trace_of
