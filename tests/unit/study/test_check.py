@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
+from kentry.count.joining import with_times
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recording
 from kentry.results.studies import Check, CheckRow
@@ -258,8 +259,6 @@ def test_times_measured_apart_are_undecided(file: Path) -> None:
 
 
 def both(count: int, ns: float, slots: tuple[int, int]) -> Recording:
-    from kentry.count.joining import with_times
-
     return with_times(counted(x=count), timed({"x": ns}, slots))
 
 
