@@ -2,9 +2,7 @@
 """The catalogue of cases, read from the probe that will run them.
 
 A case is one file in guest/cases/; its CASE() leaves a line "name|entries|summary|group|uses" in
-the probe's .kentry.catalogue section, so the catalogue and the program cannot disagree.
-
-A case may be run in a vector state, which its name then has: results/case_name.py.
+the probe's .kentry.catalogue section.  Its name may have a vector state: results/case_name.py.
 """
 
 import fnmatch
@@ -90,10 +88,8 @@ def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
 def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list[str]:
     """The cases of an architecture's catalogue that `wanted` stands for, in its order.
 
-    Names, groups, patterns with * and ?, each also with a vector state, whose use may be a pattern;
-    nothing wanted means every case of the default group.  "getppid@svc" is "getppid" where svc
-    is the native instruction.  `length` is the vector length where a name has none.
-    UserError for a word that stands for nothing, or a state that makes no sense.
+    As match(), each also with a vector state, whose use may be a pattern; nothing wanted means the
+    default group.  `length` is the vector length where a name has none.  UserError for a mistake.
     """
     words = list(wanted)
     cases = catalogue(arch)
@@ -217,8 +213,7 @@ def match(known: Sequence[str], arch: str, wanted: Iterable[str]) -> list[str]:
     """Those of `known` that `wanted` (names, groups, patterns with * and ?) stands for, in order.
 
     Nothing wanted means every one.  "getppid@svc" is "getppid" where svc is the native
-    instruction.  UserError for a word that stands for nothing.  Imported recordings may be of an
-    architecture that kentry does not measure: it has no groups.
+    instruction.  UserError for a word of no case.  An imported architecture has no groups.
     """
     ours = ARCHES.get(arch)
     groups = {case.name: case.group for case in catalogue(ours) if case.group} if ours else {}

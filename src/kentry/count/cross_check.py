@@ -30,8 +30,7 @@ def cross_check(
 ) -> tuple[list[CaseResult], list[Caveat]]:
     """The cases with both figures where both were had, and why others were not checked.
 
-    `phases` have the plugin's windows of the blocks in `report`.  TraceError where the machine
-    counted another number of instructions.
+    `phases` have the plugin's windows of the blocks in `report`.  TraceError where counts differ.
     """
     counts = [count for blocks in report.blocks.values() for _, count, _ in blocks]
     if report.counter != counter.name or not any(counts or [1]):
@@ -69,8 +68,7 @@ def _figures(
 ) -> tuple[float, float] | str:
     """The kernel instructions of a window by the plugin and by the machine, or why there are none.
 
-    They are of the commonest block.  Most blocks have the same difference, those that an interrupt
-    hit between two windows have another.
+    They are of the commonest block: one that an interrupt hit between two windows differs.
     """
     if phase is None or not blocks:
         return "more than plain calls"

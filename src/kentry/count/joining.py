@@ -72,8 +72,8 @@ def only_code_of_paths(
 def with_times(counted: Recording, timed: Recording) -> Recording:
     """The counts of one recording and the times of another, of one kernel, in one recording.
 
-    UserError where they are not of one kernel, or have the same metric of a case.  Where both
-    have an option with another value, the timed side's is named TIMED + its name.
+    UserError where they are of two kernels or share a metric.  The timed side's options of another
+    value are named TIMED + their name.
     """
     doubts = _check(counted, timed)
     whole = _together((counted, timed))

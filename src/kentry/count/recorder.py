@@ -111,11 +111,10 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
 def second_boot(options: ExactOptions) -> ExactOptions:
     """How the same cases are measured in other contexts than those of the first boot.
 
-    docs/methods.md says what a context consists of and why two boots suffice.  The dentry hash
-    table is so small that the names which each eighth round adds meet in chains (fs/dcache.c,
-    dhash_entries=), and the memory is on the other side of 512 MiB: with less free when it boots,
-    a kernel has no transparent huge pages (mm/huge_memory.c, hugepage_init()).  The plugin's mode
-    does not change, because only paths are recorded, so each round is quick.
+    docs/methods.md says what a context is and why two boots suffice.  The dentry hash table is so
+    small that names of each eighth round meet in chains (fs/dcache.c, dhash_entries=), and memory
+    is on the other side of 512 MiB, below which there are no transparent huge pages
+    (mm/huge_memory.c, hugepage_init()).  Only paths are recorded, so each round is quick.
     """
     return replace(
         options,

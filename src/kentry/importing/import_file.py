@@ -7,10 +7,9 @@ Readers know benchmarks' output, and plain tables in Markdown, CSV or aligned co
     |--------|---------------------|-----------------------|
     | before | 40                  | 254                   |
 
-Each number of a table has a side, a case and a unit.  Each of the three comes from the column of
-that name, or from the header of the number's own column: "CASE (UNIT)", "SIDE (UNIT)" or "UNIT", to
-which " per call" may be added.  A side may stand in a heading above the table instead.  A table
-without a column `side` or `case` is not read, unless its first column is `commit`, `kernel` or
+A number's side, case and unit are in columns of these names, or in the header of its own column:
+"CASE (UNIT)", "SIDE (UNIT)" or "UNIT", perhaps with " per call"; a side also in a heading above.  A
+table without a column `side` or `case` is read only if its first column is `commit`, `kernel` or
 `version` and all others have a unit.  A percentage is of what the column `of` says.
 """
 
@@ -35,8 +34,7 @@ from kentry.results.recording import CaseResult, NoisyMetric, Recording, TimedPr
 # What a number may lack, beside the interval, which all of them lack.
 REPETITIONS, VALUE, TIMER = "repetitions", "value", "timer frequency"
 SYSCALL = "syscall"  # the case where the output does not name the system call
-# Metrics by their names in a recording.  `all-instructions` counts user instructions, the
-# kernel's and everything else that ran.
+# Metrics by their names in a recording.  `all-instructions` counts everything that ran.
 NS, OPS, TICKS = "ns", "ops_per_s", "ticks"
 # Units in which a text may give a number, and the metric that each is of.
 UNITS = {
@@ -255,9 +253,8 @@ def _number(line: int, heading: str, row: dict[str, str], header: str, cell: str
 def read_columns(text: Text) -> Iterator[Number]:
     """Read tables of aligned columns, such as that of the ia64 series of 2005.
 
-    The unit is the last one that the text above names.  Where a row has several numbers a case,
-    the last names in quotes above tell them apart: with "EPC" and "BREAK" they are `getpid@epc`
-    and `getpid@break`.  A table without a unit or such names is not read.
+    The unit is the last that the text above names.  The last names in quotes above tell several
+    numbers a case apart: "EPC", "BREAK" for `getpid@epc`, `getpid@break`.  Both must be there.
     """
     cases, units, entries = list[str](), list[str](), list[str]()
     for number, _, line in text:
@@ -293,8 +290,7 @@ FORMATS = {
 class Number:
     """One published measurement; `published` and `unit` are as in the file.
 
-    `side` is what the file calls the kernel or the set-up.  `scale` makes it a value per call;
-    microseconds become nanoseconds.  `percent_of` says of what a number in "%" is.
+    `scale` makes it a value per call.  `percent_of` says of what a number in "%" is.
     """
 
     line: int

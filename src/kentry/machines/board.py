@@ -270,7 +270,7 @@ class BoardMachine(ShellMachine):
         for _ in range(_TRIES):
             lines, _ = self.run(f"{cut} | base64", _PIECE_SECONDS)
             with contextlib.suppress(binascii.Error):
-                data = base64.b64decode("".join(line.strip() for line in lines), validate=True)
+                data = base64.b64decode("".join(map(str.strip, lines)), validate=True)
                 if len(data) == length:
                     return data
         return b""

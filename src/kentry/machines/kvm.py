@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest of this machine: every run of the probe is a boot with the probe as /init.
 
-The guest is untrusted; see boot/emulator.py.  Under KVM the processor runs the guest, so its time
-is the processor's.  "tcg" and "icount" try the whole way where there is no KVM.
+The guest is untrusted; see boot/emulator.py.  "tcg" and "icount" try the way without KVM's times.
 """
 
 import os

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What every machine can do on which the probe is timed; see open.py for how one is named.
 
-On a machine with a shell another kernel is booted by kexec, or by a command of the user's, such as
-one that tells the boot loader and reboots.
+On a machine with a shell another kernel is booted by kexec, or by a command of the user's.
 """
 
 import re
@@ -55,11 +54,10 @@ class CommandResult:
 class MachineOptions:
     """How a machine is reached; each kind reads what it needs.
 
-    ssh and board: `switch` says how another kernel is booted, "kexec" or a command for the
-    machine's shell with {} for the kernel's name.  `boot_timeout` is how many seconds a machine
-    may take to answer after it was told to boot, or a guest until the probe starts.
-    kvm: `emulator` is as for find_emulator(), `accelerator` one of emulator.ACCELERATORS, `arch`
-    "" for this machine's.  The guest runs only on cpu `pin` of this machine.
+    ssh and board: `switch` is "kexec" (of a release installed there or an image's whole path) or a
+    command for the machine's shell with {} for the kernel.  `boot_timeout`: seconds from a boot to
+    an answer, or a guest's probe.  kvm: `emulator` is as for find_emulator(), `accelerator` one of
+    emulator.ACCELERATORS, `arch` "" for this machine's, `pin` the guest's only cpu here.
     """
 
     boot_timeout: float = 300.0

@@ -2,10 +2,9 @@
 """A path as calls: which function called which, and what each instruction is for.
 
 The parts are entry (assembly, before the first C function), dispatch (up to the system call's
-handler), handler, exit (after the handler returned) and return (assembly again, to the instruction
-that leaves the kernel).  Symbols, and calls and returns in the path itself, tell them apart; a
-kernel that dispatches in assembly has no dispatch part.  Reasons are by reasons.toml, which names
-their sources.
+handler; none in a kernel that dispatches in assembly), handler, exit (after the handler returned)
+and return (assembly again).  Symbols, calls and returns tell them apart.  Reasons are by
+reasons.toml, which names their sources.
 """
 
 import re
@@ -68,9 +67,8 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
 def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
     """How many calls deep each instruction is, 0 in the entry assembly.
 
-    A call is over when its return address is reached, however that happens, so return thunks and
-    tail calls need no rules.  The entry assembly calling C through a jump (riscv) counts as a call
-    that ends when assembly goes on.
+    A call is over when its return address is reached, so return thunks and tail calls need no
+    rules.  Assembly that jumps to C (riscv) makes a call that ends when assembly goes on.
     """
     pending: list[int] = []
     depths = []

@@ -2,8 +2,7 @@
 """What a path did to vector state: events, counted, each with its cause.
 
 The cause is that of the innermost function around the event that has one in _CAUSES.  What is done
-on the way back to user space only restores what was lost before, so its cause is that of the last
-save, switch or use by the kernel in the same window.
+on the way back to user space restores what the window's last save, switch or kernel use lost.
 """
 
 import re

@@ -141,8 +141,7 @@ def amounts_of_accesses(accesses: Sequence[Access]) -> Amounts:
 def unreported(path: Sequence[Instruction], accesses: Sequence[Access], arch: Arch) -> Counter[str]:
     """How often each instruction accesses memory that the emulator did not report, by its name.
 
-    arm64's "dc zva" is one: QEMU 7.2 to 11.1 clear the memory behind the plugin's back.  A
-    store-conditional may have failed, which is no access.
+    QEMU 7.2 to 11.1 do not report arm64's "dc zva".  A failed store-conditional is no access.
     """
     seen = {(one.position, one.is_store) for one in accesses}
     found: Counter[str] = Counter()

@@ -30,8 +30,8 @@ def settles(case: CaseResult) -> bool:
 def paths_by_context(case: CaseResult) -> dict[int, KernelPath]:
     """Returns the commonest path of each context that has one.
 
-    A context whose own path was not recorded has the path of its length, if there is one.  A
-    recording from before contexts has its modal path in one context.
+    One whose own path was not recorded has the path of its length, if any; a recording from before
+    contexts has its modal path in one.
     """
     by_length = {path.length: path for path in reversed(case.paths)}
     if not case.contexts:

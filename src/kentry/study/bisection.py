@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The commits between two that changed a value: searched along the main line, then measured again.
 
-Counts say more than git bisect's good or bad: a commit that is halfway, a second commit, one that
-took away what another added.  So kentry searches itself, on the line that git rev-list
---first-parent prints, and in a merge's branch that has the change.  All cases share recordings.
+Counts say more than git bisect's good or bad: halfway, a second commit, one that took away what
+another added.  So kentry searches git's first-parent line, and a merge's branch with the change.
 """
 
 import itertools

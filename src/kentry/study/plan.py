@@ -2,8 +2,7 @@
 """Measures several kernels: a plan is a list of units, each one kernel to build, boot and measure.
 
 A unit is plain data, so an executor may perform it in another process or on another machine.
-Built kernels and recordings lie in the cache under a hash of all that they depend on, which is
-the unit's name (kentry.count.cache): a plan that was killed finds them again.
+A plan that was killed finds built kernels and recordings in the cache (kentry.count.cache).
 """
 
 import contextlib

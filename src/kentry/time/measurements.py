@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `kentry stat` measures: a table, a sweep over working sets, tails, pairs, two kernels.
 
-What is measured in a session is kept however that ends.  Each pair of cases has four slots,
-A B B A, in every group of a run.  So a group also compares A with A and B with B, and the noise
-floor is how much those differ.
+Each pair of cases has four slots, A B B A, in every group of a run.  So a group also compares A
+with A and B with B, and the noise floor is how much those differ.
 
 Nothing is subtracted from calls in blocks: the loop takes a nanosecond or two and is a metric of
-its own.  The cost of reading the clock, timed by the same process behind the same walk through
-memory, is subtracted from calls timed one by one.
+its own.  From calls timed one by one the clock's cost in the same process is subtracted.
 
 Two kernels are booted A, B, B, A or B, A, A, B in each round, and the boots are the sample, so
 what differs from boot to boot (pages, the timer's cpu) is no difference of the kernels.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What a machine says about itself, and whether it is quiet enough to measure time on.
 
-The probe reads files of /proc and /sys (`facts=`) without root, on every machine alike.  A file
-that is missing or makes no sense is an unknown fact, never an error.
-docs/howto/quiet-machine.md has a section for each check.
+The probe reads files of /proc and /sys (`facts=`) without root.  What is missing or makes no sense
+is unknown, never an error.  docs/howto/quiet-machine.md has a section for each check.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Has the probe time cases on a machine, in runs short enough for looks in between.
 
-guest/probe.c lists the lines that it prints.  They may come over a serial console: a damaged line
-counts as missing.
+guest/probe.c lists its lines.  They may come over a serial console: a damaged one is missing.
 """
 
 import contextlib
