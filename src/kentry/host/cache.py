@@ -64,10 +64,11 @@ def check_room(folder: Path, size: int) -> None:
         )
 
 
-def read_bytes(path: Path, remedy: str = "Name a file that can be.") -> bytes:
-    """Return the bytes of a file that the user named; UserError where it cannot be read."""
+def read_bytes(path: Path, remedy: str = "Name a file that can be.", most: int = -1) -> bytes:
+    """Return the first `most` bytes of a file that the user named; UserError if unreadable."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            return stream.read(most)
     except OSError as err:
         raise UserError(f"{path} cannot be read: {err.strerror}.", remedy) from err
 

@@ -27,6 +27,7 @@ from statistics import median
 
 from kentry.arch import ARCHES, find_arch
 from kentry.errors import UserError
+from kentry.host.cache import read_bytes
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import imported as imported_caveat
 from kentry.results.recording import CaseResult, NoisyMetric, Recording, TimedProcess
@@ -442,13 +443,7 @@ class Imported:
 
 def import_file(file: Path, arch: str = "") -> Imported:
     """Read every number in a file; UserError where no reader finds any."""
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
-    except OSError as err:
-        raise UserError(
-            f"{file} cannot be read: {err.strerror}.", "Name a file with a tool's output."
-        ) from err
+    data = read_bytes(file, "Name a file with a tool's output.", _MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise UserError(
             f"{file} has more than {_MOST_BYTES >> 20} MiB.", "Cut out the part with the numbers."

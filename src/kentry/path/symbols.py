@@ -64,7 +64,7 @@ class SymbolMap:
         best: dict[int, str] = {}
         for address, name in symbols:
             if not _LABEL.search(name):
-                best[address] = min(best[address], name, key=_quality) if address in best else name
+                best[address] = min(best.get(address, name), name, key=_quality)
         self._addresses = sorted(best)
         self._names = [best[address] for address in self._addresses]
         self._end = end

@@ -15,6 +15,7 @@ from typing import Any
 
 from kentry.arch import ARCHES
 from kentry.errors import UserError
+from kentry.host.cache import read_bytes
 from kentry.progress import printable
 from kentry.results.recording import INSTRUCTIONS
 
@@ -30,10 +31,7 @@ Keys = tuple[str, ...]  # a value's place: the keys of its tables, and its own
 
 @dataclass(frozen=True)
 class Budget:
-    """What stands beside one case and metric: `text` as in the file, and `number`, the most.
-
-    With `relative` the baseline's number is added, in its unit or, with `percent`, as per cent.
-    """
+    """A case's limit: `number`, or that above the baseline's, perhaps as `percent` of it."""
 
     table: str
     key: str
@@ -81,11 +79,7 @@ def read_budgets(file: Path) -> Budgets:
     """Read the budgets in `file`; UserError says in one sentence what is wrong."""
     import tomlkit
 
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
-    except OSError as err:
-        raise UserError(f"{file} cannot be read: {err.strerror}.", REMEDY) from err
+    data = read_bytes(file, REMEDY, _MOST_BYTES + 1)
     try:
         if len(data) > _MOST_BYTES:
             raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")

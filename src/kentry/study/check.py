@@ -65,10 +65,7 @@ def check(
     patterns: Sequence[str] = (),
     expected: Sequence[str] = (),
 ) -> Check:
-    """Each budget for the recording's architecture, of the cases that `patterns` name, or of all.
-
-    `expected` are the cases that were to be measured.  UserError where there is no budget at all.
-    """
+    """Each budget of the architecture for cases that `patterns` name; UserError without any."""
     arch = recording.kernel["arch"]
     asked = _asked(budgets.of_arch(arch), [one for one in (recording, baseline) if one], expected)
     left = _chosen(list(dict.fromkeys(one.name for one in asked)), arch, patterns, budgets)
@@ -204,13 +201,11 @@ def _compared(
         and baseline
         and all(_has(side.case(one.name), one.budget.metric) for side in (baseline, recording))
     ]
-    if not baseline or not names:
-        return None
-    try:
-        return compare(baseline, recording, list(dict.fromkeys(names)))
-    except UserError:
-        # Metrics that are not compared, or only in two units: each row says so.
-        return None
+    # Of metrics that are not compared, or only in two units, each row says so.
+    with contextlib.suppress(UserError):
+        if baseline and names:
+            return compare(baseline, recording, list(dict.fromkeys(names)))
+    return None
 
 
 _Number = Fraction | int
@@ -430,10 +425,7 @@ def renew(
 
 
 def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
-    """For each budget that is a limit by itself, the most that was measured of its cases.
-
-    One of which something was not measured is left out; one of every architecture only grows.
-    """
+    """The most that was measured for each limit; one of all architectures only grows."""
     found: dict[Budget, Real] = {}
     for budget in budgets.of_arch(check.measured.kernel["arch"]):
         rows = [
@@ -443,14 +435,12 @@ def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
         ]
         highs = [row.high for row in rows if row.high is not None]
         if rows and not budget.relative and len(highs) == len(rows):
-            limit = max(_rounded_up(high) for high in highs)
+            # A count as it is, the end of an interval up to four digits.
+            to_digits = Context(_DIGITS, ROUND_CEILING).create_decimal
+            limit = max(
+                one if isinstance(one, int) else _plain(Fraction(to_digits(str(one))))
+                for one in highs
+            )
             if budget.table != ALL or limit > budget.number:
                 found[budget] = limit
     return found
-
-
-def _rounded_up(value: Real) -> Real:
-    """A count as it is, the end of an interval up to four digits."""
-    if isinstance(value, int):
-        return value
-    return _plain(Fraction(Context(_DIGITS, ROUND_CEILING).create_decimal(str(value))))

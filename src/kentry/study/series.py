@@ -47,10 +47,7 @@ DIFFERENCES = ("differs", "config-differs")
 
 @dataclass(frozen=True)
 class PatchKernels:
-    """A patch's kernels by architecture: recordings, or why there are none; patch 0: the baseline.
-
-    Of what the patch changes, nothing is compiled for the architectures of `not_compiled`.
-    """
+    """A patch's kernels by architecture, 0 the baseline's: recordings, or why there are none."""
 
     patch: int
     subject: str

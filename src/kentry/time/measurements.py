@@ -277,10 +277,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Ending:
-    """Where a comparison ended: an estimate a row (None: not measured), the look, units measured.
-
-    A unit is what a look counts: groups, boots or rounds; at most `planned` of them.
-    """
+    """Where a comparison ended: an estimate a row, and `done` groups, boots or rounds."""
 
     rows: Rows
     look: Look
@@ -302,10 +299,7 @@ def run_looks(
     measure: Callable[[int, int], None],
     estimate: Callable[[Look], Rows],
 ) -> Ending:
-    """Measures to each planned (interim) look, `least` units or more, until all is decided.
-
-    `measure` is called with the number of units so far and the number that must exist.
-    """
+    """Measures up to each interim look, from units so far to those needed, until all is decided."""
     looks = plan_looks(1 - CONFIDENCE, LOOKS)
     done = 0
     for look in looks:
@@ -491,11 +485,7 @@ def compare_kernels(
     schedule: Schedule,
     update: Update,
 ) -> Ending:
-    """Boots the two interleaved until every case is decided at a planned look, or to the end.
-
-    What was measured is in `sides`, however it ends.  MachineError if a boot fails, times nothing,
-    or runs another kernel than it should.
-    """
+    """Boots the two in turn until all is decided; `sides` keep what is measured; MachineError."""
     planned = schedule.extent if isinstance(schedule.extent, int) else ROUNDS
     order = random.Random(settings.seed)  # noqa: S311
 

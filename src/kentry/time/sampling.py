@@ -214,11 +214,7 @@ def quantile(bins: Mapping[int, int], share: float) -> int:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a group is timed: turns of blocks of about `block_ns`, on one cpu (-1: any).
-
-    A turn is shorter than 0.5 ms, as drift must affect all slots alike; a block is longer than a
-    hundred readings of the clock.
-    """
+    """How a group is timed: turns below 0.5 ms, so that drift is alike in all; cpu -1 is any."""
 
     turns: int = 8
     blocks: int = 8
