@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debian packages of any architecture and release, fetched by apt into folders of our own.
 
-apt-get and apt-cache run with an APT_CONFIG that points them at a root below kentry's
-cache, one for each architecture and release: the user's apt set-up is read, never
-changed.  Release -> Packages -> .deb is verified by apt itself.
-
-Environment: KENTRY_MIRROR names the mirror, and after a space the security mirror, instead
-of those that this machine's apt uses; KENTRY_KEYRING the keyring that signs them.
+apt runs with an APT_CONFIG for a root in kentry's cache, one for each architecture and release: the
+user's set-up is read, never changed.  apt itself verifies Release -> Packages -> .deb.
+KENTRY_MIRROR names the mirror, and after a space the security mirror; KENTRY_KEYRING the keyring.
 """
 
 import os
@@ -277,12 +274,9 @@ class AptRoot:
             yield
 
     def _configure(self, problems: Sequence[str] = ()) -> None:
-        """Write the folders, the sources (deb822 form: sources.list(5)) and the settings.
-
-        A mirror in the middle of an update has lists that are not what its signed Release file
-        says.  Where `problems` say so, the suites are asked for by their other names, too: under
-        those the mirror may still have all of the day before.
-        """
+        """Write the folders, the sources (deb822 form: sources.list(5)) and the settings."""
+        # A mirror amid an update has other lists than its signed Release file says.  Where
+        # `problems` say so, suites are also asked for by other names, which may have yesterday's.
         aliases = self._aliases() if any(map(_NOT_AS_SIGNED.search, problems)) else ()
         for name in (
             *("sources", "lists/partial", "archives/partial"),

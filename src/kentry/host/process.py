@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs other programs; every command line is logged so that it can be pasted.
-
-Each program gets a process group of its own, which is gone when the caller goes on, and is killed
-by the kernel when kentry dies.
-"""
+"""Runs programs in process groups that end with the block and with kentry; logs command lines."""
 
 import contextlib
 import logging

@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel packages: deb:FILE, debian:VERSION, and the distribution's source and configs.
-
-A package's kernel is kept in the cache under the SHA-256 of its .deb.
-"""
+"""Kernel packages: deb:, debian:, source and configs; kept in the cache by a .deb's SHA-256."""
 
 import hashlib
-import logging
 import lzma
 import re
 import shutil
@@ -36,8 +32,6 @@ from kentry.kernels.repository import Repository, Revision
 from kentry.kernels.spec import NEWEST, OLDEST, Spec
 from kentry.kernels.tree import take_files
 from kentry.progress import Update
-
-log = logging.getLogger("kentry")
 
 # A package's kernel, in /boot or since Debian's 6.19 beside its modules; only it is taken out.
 _KERNEL_FILE = re.compile(
@@ -111,19 +105,13 @@ def _find_stored(digest: str, update: Update) -> _Manifest:
     if manifest and manifest.get("image") in manifest["sha256"]:
         return {**manifest, "deb_sha256": digest}
     if folder.is_dir():
-        sentence = f"The kernel in {folder} is damaged; it is unpacked again."
-        log.warning(sentence)
-        update(None, sentence)
+        update(None, f"The kernel in {folder} is damaged; it is unpacked again.")
     return {}
 
 
 def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Update) -> _Manifest:
-    """Unpack the kernel in `paths`, its .debs, into the cache under the first one's SHA-256.
-
-    Return the manifest, which has `facts`.  UserError where there is no kernel in them.  Names are
-    taken only if they are plain, and files are made by us: no path, link or mode in a package has
-    any effect.
-    """
+    """Unpack the kernel in `paths`, its .debs, under the first one's SHA-256; UserError."""
+    # Only plain names are taken, and files are made by us: no path, link or mode has any effect.
     update(None, f"unpacking {facts['package']}")
     with fresh_folder(cache_dir("kernels") / digest) as folder:
         roles: dict[str, str] = {}
@@ -187,11 +175,8 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
 
 
 def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate | None:
-    """Return the newest of `candidates` whose name `pattern` matches and whose version fits.
-
-    A version fits where it, or the version in the package's name, is `prefix` or begins with it; a
-    part of a version must end there: 6.1 does not begin 6.12.  Any fits OLDEST and NEWEST.
-    """
+    """Return the newest of `candidates` whose name `pattern` matches and whose version fits."""
+    # `prefix` begins the version or that in the name; a part of it ends there: 6.1 is not 6.12.
     from debian.debian_support import Version
 
     start = re.compile(re.escape(prefix) + r"(?![A-Za-z0-9])")

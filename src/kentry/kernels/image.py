@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An image file, the one this machine was booted from, or one of kentry's own -> Kernel.
-
-The other kinds of spec end here too.  What is read out of an image is kept in the cache under its
-SHA-256: reading the symbols of one takes seconds.
-"""
+"""An image file, the booted one or a floor -> Kernel; what is read of it is cached by SHA-256."""
 
 import contextlib
 import gzip

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Why Kconfig did not take an option: run as a program of its own on a configured tree.
+"""Why Kconfig took no option: python -m kentry.kernels.kconfig TREE DOT_CONFIG OPTION=VALUE...
 
-    python -m kentry.kernels.kconfig TREE DOT_CONFIG OPTION=VALUE...
-
-with the environment that the kernel's makefiles give to Kconfig (srctree, ARCH, SRCARCH,
-CC, ...).  Prints a JSON object: option -> why.  Apart, because kconfiglib reads the
-environment and runs the tree's own scripts.
+Prints JSON, option -> why, in the environment that makefiles give Kconfig (srctree, ARCH, CC, ...).
+Apart, because kconfiglib reads the environment and runs the tree's own scripts.
 """
 
 import io

@@ -29,11 +29,9 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class SymbolTable:
-    """A kernel's text symbols and the edges of text, sorted by address.
+    """A kernel's text symbols and edges of text, by address, then in the kernel's order."""
 
-    Three columns, because 100,000 objects take longer to make than all that is done with them.
-    Names for one address come in the kernel's own order: the first is the one it would print.
-    """
+    # Three columns, because 100,000 objects take longer to make than all that is done with them.
 
     addresses: list[int]
     kinds: str

@@ -169,13 +169,9 @@ def _harmless(made: MadeOf, own: set[str], status: str, path: str) -> bool:
 
 
 def same_code(one: MadeOf, other: MadeOf, executed: Iterable[str]) -> bool:
-    """Return whether both kernels have the same code in the `executed` functions, by symbol names.
-
-    Every object that defines one of them must give both kernels the same code and data, and the
-    linker must have left each function as long.  False where a function is in no known object,
-    or where there is none.  Not looked at are data of other objects, which may lead the same code
-    along another path: a table of function pointers, the initial value of a switch.
-    """
+    """Whether both kernels have the same code in the `executed` functions, by symbol names."""
+    # False where a function is in no known object.  Not looked at are data of other objects, which
+    # may lead the code along another path: a table of pointers, the initial value of a switch.
     names = set(executed)
     # What no object defines the linker has made: veneers, which lengthen a path.
     added = [made.sizes.keys() - made.functions.keys() for made in (one, other)]

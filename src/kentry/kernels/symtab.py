@@ -148,11 +148,8 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
 
 
 def link_address(payload: bytes) -> int:
-    """Return where the kernel in an Image was linked to be: most of its pointers point there.
-
-    Every architecture that has Images links it at a multiple of 2 GiB, in the top 2**48 bytes:
-    arm64's KIMAGE_VADDR, riscv's KERNEL_LINK_ADDR.  ValueError if there is no such address.
-    """
+    """Return where an Image's kernel was linked, as most of its pointers say; ValueError."""
+    # All link it at a multiple of 2 GiB in the top 2**48 bytes: KIMAGE_VADDR, KERNEL_LINK_ADDR.
     words = array("Q", payload[: len(payload) // 8 * 8])
     if sys.byteorder == "big":
         words.byteswap()
@@ -188,11 +185,8 @@ def reader() -> str:
 
 
 def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceLine, ...]]:
-    """For each link address its line, then where that was inlined, and so on; () if not known.
-
-    Files are named from the top of the source.  MissingToolError without llvm-symbolizer or a
-    sandbox for it, KernelError where it cannot read the file.
-    """
+    """For each address its line, then where that was inlined; MissingToolError, KernelError."""
+    # Files are named from the top of the source; () where nothing is known.
     if kernel.debug_info is None:
         return [()] * len(addresses)
     known = kernel.symbols.address_of(_KNOWN_FUNCTION)

@@ -215,11 +215,8 @@ class Range:
         return line[::-1]
 
     def branches(self, merge: Commit, before: Commit, known: set[str]) -> list[list[Commit]]:
-        """Return what a merge brought to its parent `before`: a line for each other parent.
-
-        A line begins with the commit that it branched off from, each the first parent of the next.
-        Commits in `known`, and those that are older than the range, are not brought in.
-        """
+        """Return what a merge brought to its parent `before`: a line for each other parent."""
+        # It begins where it branched off; commits in `known` or older than the range are left out.
         branches = []
         for tip in merge.parents:
             line: list[Commit] = []

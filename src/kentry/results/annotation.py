@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What kentry annotate prints: the path of each case, or two kernels' paths beside each other.
-
-The files are kentry/annotation/1, and kentry/path-diff/1, which is `kentry diff --path --json` too.
-"""
+"""What kentry annotate prints, kentry/annotation/1, and two kernels' paths, kentry/path-diff/1."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Every caveat: what a reader must know beside a number.
-
-A caveat is a kind and a sentence; it travels with the result, in JSON as
-{"kind", "text"}, and is printed under it.
-"""
+"""Every caveat, what a reader must know beside a number: a kind and a sentence, in JSON too."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypedDict

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A comparison of two kernels, and its file kentry/comparison/1.
-
-What `kentry diff --json` and `kentry stat --compare --json` print.
-"""
+"""A comparison of two kernels: kentry/comparison/1, of `kentry diff` and `stat --compare`."""
 
 import math
 from collections.abc import Sequence

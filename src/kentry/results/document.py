@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A JSON file of kentry: read with its types checked, written a line per item.
-
-A file may come from anyone: no text in what was read can move a terminal's cursor.
-"""
+"""A JSON file of kentry, from anyone: types are checked, and no text can move a cursor."""
 
 import gc
 import json

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A recording: everything measured on one kernel, and where it came from; and its file.
+"""A recording: everything measured on one kernel, and its file (docs/reference/formats.md).
 
-The file is kentry/recording/1 (schema/recording-1.schema.json, docs/reference/formats.md).  A
-recording may come from anyone.  What is read has the types and ranges of the structs, it adds up,
-and no text in it can move a terminal's cursor.
+It may come from anyone: what is read has the structs' types and ranges, adds up, and moves no
+terminal's cursor.
 """
 
 from __future__ import annotations

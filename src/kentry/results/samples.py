@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Processes' samples as values, and what ran interleaved as groups of old and new values.
-
-Importing this module loads numpy and scipy.
-"""
+"""Processes' samples as values, and as groups of old and new; loads numpy and scipy."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,12 +21,8 @@ Processes = Sequence[TimedProcess]
 
 
 def value_of(process: TimedProcess) -> float:
-    """A process's value per call, in the samples' unit.
-
-    Calls timed one by one (no blocks, but empties) have the time of reading the clock subtracted.
-    Their value is a mean, not a median: the clock's step may be as long as a call, and then a
-    median is a multiple of it.
-    """
+    """A process's value per call; the clock's reading is subtracted from calls timed singly."""
+    # Theirs is a mean: the clock's step may be as long as a call, and a median a multiple of it.
     if process.blocks or not process.empties:
         return process_value(process.values, process.blocks) / process.calls
     return (_mean_of_kept(process.values) - _mean_of_kept(process.empties)) / process.calls
@@ -64,12 +57,9 @@ def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
 
 
 def pair_groups(old: Processes, new: Processes) -> list[Group]:
-    """Pairs what ran interleaved: processes of one group, or boots of one round.
-
-    Two kernels have no boot in common; a round has two boots of each, and a boot is one value.
-    Groups that have not as many old as new values, or one of 0 or less, are left out: they have no
-    ratio.
-    """
+    """Pairs what ran interleaved: processes of one group, or boots of one round."""
+    # Two kernels have no boot in common; a round has two boots of each, and a boot is one value.
+    # Groups of unequal numbers of values, or with one of 0 or less, have no ratio: left out.
     if not {process.boot for process in old} & {process.boot for process in new}:
         before, after = _rounds(old), _rounds(new)
     else:

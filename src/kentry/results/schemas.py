@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The JSON schemas of schema/, generated from the structs.
-
-`python -m kentry.results.schemas schema` writes them.
-"""
+"""The JSON schemas of schema/, which `python -m kentry.results.schemas schema` writes."""
 
 import json
 import re

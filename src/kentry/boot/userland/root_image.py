@@ -28,6 +28,7 @@ from kentry.errors import FetchError, UserError
 from kentry.host.apt import USERLAND_RELEASES, AptRoot, Release, file_tree
 from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
 from kentry.host.native import runner_file
+from kentry.host.sandbox import available_memory
 from kentry.progress import Update
 
 # Debian's essential packages; apt adds them by itself only to what is installed already.
@@ -190,11 +191,7 @@ def build_userland(
 
 def check_machine(memory: int) -> None:
     """UserError where this machine has less than `memory` MiB free for a guest."""
-    try:
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        free = int(text.partition("MemAvailable:")[2].split()[0]) >> 10
-    except (OSError, ValueError, IndexError):
-        return
+    free = available_memory() >> 20
     if free < memory:
         raise UserError(
             f"This machine has {free} MiB of free memory, and the guest is to have {memory} MiB.",
