@@ -14,16 +14,8 @@ from kentry.progress import progress
 from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show.studies import bisection_layout, steps_layout
+from kentry.study import commits
 from kentry.study.bisection import Question, bisect
-from kentry.study.commits import (
-    Commits,
-    Kernels,
-    Measurer,
-    Program,
-    State,
-    provisional_in,
-    steps_in,
-)
 
 EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --arch riscv64",
@@ -115,13 +107,13 @@ class Options(measuring.TreeOptions):
             verify=not self.no_verify,
         )
 
-    def measurer(self, folder: Path) -> Measurer:
+    def measurer(self, folder: Path) -> commits.Measurer:
         """What measures a commit; `folder` has a program's files.  UserError for an open quote."""
         if not self.run:
             arch = self.find_arch()
-            return Kernels(self.top(), arch, self.request(), self.measurement(arch))
+            return commits.Kernels(self.top(), arch, self.request(), self.measurement(arch))
         try:
-            return Program(shlex.split(self.run), folder)
+            return commits.Program(shlex.split(self.run), folder)
         except ValueError as err:
             raise UserError(
                 f"--run {self.run!r} cannot be read: {err}.", "Mend the quotes."
@@ -141,9 +133,12 @@ class Options(measuring.TreeOptions):
 
 def run(options: Options) -> int:
     """Searches, or goes on, or prints what was done; 3 where no commit can be named."""
-    state = State(options.tree)
+    state = commits.State(options.tree)
     if options.log:
-        steps, provisional = tuple(steps_in(state.folder)), provisional_in(state.folder)
+        steps, provisional = (
+            tuple(commits.steps_in(state.folder)),
+            commits.provisional_in(state.folder),
+        )
         if not steps:
             raise state.absent()
         shown = {"steps": steps, **({"provisional": provisional} if provisional else {})}
@@ -168,15 +163,15 @@ def run(options: Options) -> int:
             resume=options.resume,
             keep=not options.run,
         )
-        commits = Commits(
+        searched = commits.Commits(
             state.folder, measurer, question.cases, question.metric, update, options.jobs
         )
-        result = bisect(span, question, commits, options.origin())
+        result = bisect(span, question, searched, options.origin())
     emit(options, lambda: bisection_layout(result, options.rows_shown), lambda: result)
     return EXIT_DONE if result.is_decided else EXIT_UNDECIDED
 
 
-def _resumed(options: Options, state: State) -> Options:
+def _resumed(options: Options, state: commits.State) -> Options:
     plain = Options()
     given = [name for name in _KEPT if getattr(options, name) != getattr(plain, name)]
     kept = state.asked(_KEPT)

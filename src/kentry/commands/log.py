@@ -28,7 +28,6 @@ EXAMPLES = (
 )
 RETIRED = {name: measuring.RETIRED[name] for name in ("--set", "--functions")}
 
-# Characters of a title.
 _MOST_NAMED = 60
 _RANGE = re.compile(r"([^:]+?)\.\.([^:./][^:]*)?")
 _EVERY_VERSION = re.compile(r"(debian:[^,]*)\.\*(,.*)?")

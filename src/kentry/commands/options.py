@@ -132,7 +132,6 @@ class ResultOptions(TextOptions):
         return None if self.verbose else SHOWN
 
 
-# Of commands that boot a kernel.
 TIMEOUT: dict[str, Any] = {
     "type": values.seconds,
     "group": ANYWHERE,

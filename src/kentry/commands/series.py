@@ -17,16 +17,8 @@ from kentry.results.recording import Recording, write_recording
 from kentry.results.studies import NO_APPLY, Series
 from kentry.show.changelog import series_changelog
 from kentry.show.series import series_layout
+from kentry.study import series as study
 from kentry.study.plan import Unit
-from kentry.study.series import (
-    SERIES_FILE,
-    measure_series,
-    notes_of,
-    origin_of,
-    read_rows,
-    row_file,
-    tabulate,
-)
 
 EXAMPLES = (
     "kentry series source:6.12 series.mbox --arch arm64,riscv64",
@@ -94,17 +86,17 @@ class Options(
             if self.output:
                 with no_space_is_an_error(self.output):
                     self.output.mkdir(parents=True, exist_ok=True)
-                measuring.check_writable(row_file(self.output, 0, arch.name))
+                measuring.check_writable(study.row_file(self.output, 0, arch.name))
 
 
 def run(options: Options) -> int:
     """Applies, builds, measures, prints; returns 2 if a patch does not apply."""
     saved = Path(options.base)
-    if (saved / SERIES_FILE).is_file() and not options.patches:
-        before, rows = read_rows(saved)
+    if (saved / study.SERIES_FILE).is_file() and not options.patches:
+        before, rows = study.read_rows(saved)
         names = measuring.match_cases(list(rows[0].recordings.values()), options.case)
         chosen = names if options.case else None
-        series = tabulate(rows, before.origin, chosen, before.caveats, options.metric)
+        series = study.tabulate(rows, before.origin, chosen, before.caveats, options.metric)
     else:
         options.check()
         with progress(f"{options.base}: reading the patches") as update:
@@ -124,13 +116,13 @@ def _of_lineup(lineup: Lineup, options: Options) -> Series:
     folder, arches = options.output, options.find_arches()
     if folder:
         # A patch that fails now must not leave the recording of an earlier run.
-        for file in (folder / SERIES_FILE, *folder.glob("[0-9][0-9][0-9][0-9]-*.json")):
+        for file in (folder / study.SERIES_FILE, *folder.glob("[0-9][0-9][0-9][0-9]-*.json")):
             file.unlink(missing_ok=True)
 
     def keep(number: int, recording: Recording) -> Recording:
         recording = options.with_estimates(recording)
         if folder:
-            write_recording(recording, row_file(folder, number, recording.kernel["arch"]))
+            write_recording(recording, study.row_file(folder, number, recording.kernel["arch"]))
         return recording
 
     units = [
@@ -143,8 +135,8 @@ def _of_lineup(lineup: Lineup, options: Options) -> Series:
         )
         for arch in arches
     ]
-    rows, notes = measure_series(lineup, units, keep), notes_of(lineup)
-    series = tabulate(rows, origin_of(lineup), notes=notes, metrics=options.metric)
+    rows, notes = study.measure_series(lineup, units, keep), study.notes_of(lineup)
+    series = study.tabulate(rows, study.origin_of(lineup), notes=notes, metrics=options.metric)
     if folder:
-        write_atomically(folder / SERIES_FILE, dump(series))
+        write_atomically(folder / study.SERIES_FILE, dump(series))
     return series

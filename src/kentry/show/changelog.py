@@ -10,16 +10,8 @@ from kentry.results.case_name import CaseName
 from kentry.results.comparison import CaseComparison, Comparison, cells_of
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.studies import Series
-from kentry.show import counts, provenance
+from kentry.show import comparison, counts, provenance
 from kentry.show.blocks import SHOWN, Block, Layout, Prose
-from kentry.show.comparison import (
-    changelog_times,
-    comparison_caveats,
-    event_change_blocks,
-    purpose_blocks,
-    timing_facts,
-    verdict_table,
-)
 from kentry.show.models import cycle_blocks, estimate_change_blocks, series_estimate_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
@@ -29,8 +21,7 @@ from kentry.show.table import plain, shortened
 from kentry.show.text import UNKNOWN
 from kentry.stats.exact import UNDECIDED
 
-# A function's name is shortened to this width.
-_FUNCTION = 50
+_FUNCTION_WIDTH = 50
 
 
 def recording_changelog(recording: Recording) -> Layout:
@@ -114,20 +105,20 @@ def series_changelog(series: Series) -> Layout:
     )
 
 
-def comparison_changelog(comparison: Comparison) -> Layout:
-    """The verdicts of a comparison, the functions that changed, provenance of both sides."""
-    sides = {"old": comparison.old, "new": comparison.new}
-    cases, timed = comparison.cases, comparison.timed
+def comparison_changelog(compared: Comparison) -> Layout:
+    """The verdicts, the functions that changed, provenance of both sides."""
+    sides = {"old": compared.old, "new": compared.new}
+    cases, timed = compared.cases, compared.timed
     blocks: list[Block] = []
-    if events := event_change_blocks(cases):
+    if events := comparison.event_change_blocks(cases):
         blocks += [*events, ""]
     if cases:
         blocks += ["Kernel instructions of each case, in the old and the new kernel:", ""]
         blocks += [*_verdict_blocks(cases), *counts.comparison_context_blocks(cases)]
         blocks += [""] if timed else []
-    if comparison.metrics:
-        blocks += ["", *counts.metric_sentences(comparison.metrics)]
-    blocks += changelog_times(timed)
+    if compared.metrics:
+        blocks += ["", *counts.metric_sentences(compared.metrics)]
+    blocks += comparison.changelog_times(timed)
     # Cases whose functions changed by the same are together.
     groups: dict[object, list[CaseComparison]] = {}
     for case in filter(_is_changed, cases):
@@ -138,19 +129,19 @@ def comparison_changelog(comparison: Comparison) -> Layout:
         others = ", ".join(case.name for case in same)
         title = f"{first.name}{'; the same functions in ' if others else ''}{others}:"
         for case in group:
-            blocks += purpose_blocks(case)
+            blocks += comparison.purpose_blocks(case)
         blocks += ["", Prose(title), *_function_blocks(first)]
     blocks += estimate_change_blocks(cases)
     axes = {INSTRUCTIONS} if cases or any("instr" in row.metric for row in timed) else set()
     facts = [
         *provenance.facts_of_sides(sides, "kernel", emulated=bool(cases)),
-        f"measured: {', '.join(comparison.names)}",
+        f"measured: {', '.join(compared.names)}",
         *provenance.window_facts([windows for case in cases for windows in case.windows]),
-        *map(provenance.harmless, timing_facts(comparison)),
+        *map(provenance.harmless, comparison.timing_facts(compared)),
         provenance.not_measured_fact(
-            [comparison.old.kernel["arch"]], axes | ({"time"} if timed else set())
+            [compared.old.kernel["arch"]], axes | ({"time"} if timed else set())
         ),
-        *provenance.caveat_facts(comparison_caveats(comparison)),
+        *provenance.caveat_facts(comparison.comparison_caveats(compared)),
     ]
     measured = provenance.provenance_blocks(sides, facts, counted=bool(cases))
     return Layout("changelog", "", "", [*blocks, "", *measured])
@@ -163,7 +154,7 @@ def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
         "The same number; which instructions is not known": [],
     }
     identical, different, unknown = same.values()
-    table = verdict_table(indent="  ")
+    table = comparison.verdict_table(indent="  ")
     for case in cases:
         if not case.delta and case.verdict != UNDECIDED:
             known = different if case.functions else unknown
@@ -188,7 +179,7 @@ def _function_blocks(case: CaseComparison) -> list[Block]:
     if not case.functions:
         return [UNKNOWN, total]
     rows = [
-        structs.replace(row, name=shortened(plain(row.name), _FUNCTION))
+        structs.replace(row, name=shortened(plain(row.name), _FUNCTION_WIDTH))
         for row in case.functions
         if row.delta
     ]

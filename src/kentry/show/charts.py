@@ -25,7 +25,6 @@ from kentry.results.comparison import Distribution, FunctionDelta, TimedComparis
 from kentry.results.recording import Instruction
 from kentry.show.numbers import change_with_interval, number, share
 
-# Of charts with axes; pixels where the page is wide enough.
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 720, 64, 24, 18, 34, 240
 _ROW = 20
 # What is too narrow to be seen is left out: at most this many frames are drawn.

@@ -33,10 +33,13 @@ from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
 Row = CaseComparison | TimedComparison
 
-# So many cases are open on a page.
-_OPEN = 3
+_OPEN_ON_A_PAGE = 3
 # A change and its verdict stand on one line, which may be wider than a mail.
 _ROW = 120
+_INTERVALS = (
+    "Changes of time in per cent of old: the dot is the change, the line its interval, the band"
+    " the noise floor of the run."
+)
 
 
 def comparison_layout(
@@ -58,6 +61,8 @@ def comparison_layout(
         verdict = Cell(_verdict(row), row.verdict)
         table.row(Cell(label, link=link), before, "->", after, verdict)
         last = row.name
+    timed = [row for row in comparison.timed if row.percent is not None]
+    drawing = charts.intervals(timed, "Changes of time with their intervals", "% of old")
     facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
     kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
     events = event_change_blocks(comparison.cases)
@@ -73,7 +78,7 @@ def comparison_layout(
             "",
             *([*events, ""] if events else []),
             Section("Verdicts", [table, *comparison_context_blocks(comparison.cases)]),
-            OnPage(_timed_charts(comparison.timed)),
+            OnPage([Chart(drawing, _INTERVALS)] if timed else []),
             Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
             *estimate_change_blocks(comparison.cases),
         ],
@@ -97,7 +102,7 @@ def _folds(
             continue
         opened.append(places[id(case)])
         fold = _fold(case, comparison, shown, pair, arch)
-        fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN)
+        fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN_ON_A_PAGE)
         if case.delta and (not is_metric or (of_metrics and case.functions)):
             folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
         else:
@@ -157,16 +162,6 @@ def _timed_fold(
         blocks += time_blocks(row.name, comparison.new.kernel["spec"], new, old)
     before, after = timed_values(row)
     return Fold(f"{row.name} {row.metric}: {before} \u2192 {after}", blocks)
-
-
-def _timed_charts(rows: Iterable[TimedComparison]) -> list[Block]:
-    shown = [row for row in rows if row.percent is not None]
-    caption = (
-        "Changes of time in per cent of old: the dot is the change, the line its interval, the band"
-        " the noise floor of the run."
-    )
-    label = "Changes of time with their intervals"
-    return [Chart(charts.intervals(shown, label, "% of old"), caption)] if shown else []
 
 
 def verdict_table(indent: str = "", width: int | None = None) -> Table:

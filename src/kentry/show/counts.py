@@ -16,7 +16,6 @@ from kentry.stats.exact import UNDECIDED
 _NAMED = 6
 _DEPENDS = ("", "Depends on the context, which is not the kernel:")
 
-# One of it, and several.
 _NOUNS = {
     "loads": ("load", "loads"),
     "stores": ("store", "stores"),

@@ -79,7 +79,6 @@ def _environment() -> Environment:
         "number": number,
         "embedded": embedded,
         "mark": lambda verdict: _MARKS.get(verdict, ""),
-        # Of blocks.
         "kind": lambda block: type(block).__name__,
         # The headings over columns, each with how many columns it has.
         "groups": lambda table: [

@@ -26,8 +26,7 @@ from kentry.stats.exact import BETTER, WORSE
 PREFERRED = "getppid"
 
 _WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
-# A table that is too wide has this much of each subject.
-_SUBJECT = 21
+_SUBJECT_WIDTH = 21
 # A case's name is shortened to this width, so that there is always room for subjects.
 _TITLE = 40
 # More patches are drawn as a line: their bars would be too narrow to see.
@@ -192,7 +191,7 @@ def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], lis
 def series_table(series: Series) -> Table:
     """A row a patch: of each group the count, its step, and the total of the steps so far."""
     groups = grouped(series)[0]
-    columns = [Column(), text_column("kernel instructions", most=_SUBJECT)]
+    columns = [Column(), text_column("kernel instructions", most=_SUBJECT_WIDTH)]
     for column in groups:
         title = f"{column.name}{CaseName.parse(column.case).calls_note}"
         title = shortened(plain(title), _TITLE)

@@ -18,7 +18,6 @@ from kentry.time.preflight import WARNING, Finding
 # The width of the longest bar of a sweep, columns.
 _BAR = 24
 _INDENT = "      "
-# The counters that have a column, in this order.
 _COUNTERS = [
     f"{mode}-{event}"
     for event in ("cycles", "instructions", "branches")

@@ -38,7 +38,6 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 # For an output that is not UTF-8.
 _ASCII_LEVELS = "_.-=+*#@"
 _COMMIT = re.compile("[0-9a-f]{40,64}")
-# Cases in the table of an ablation.
 _CASES_SHOWN = 4
 # A budget and its reason stand on one line where they can.
 _ROW = 100

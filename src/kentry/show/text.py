@@ -17,8 +17,7 @@ UNKNOWN = "no path was recorded on one side, so the functions are not known"
 
 # Columns of a name, and of each number with the blank before it.
 _NAME, _NUMBER = 40, 8
-# The column of what is known of an instruction.
-_NOTES = 40
+_NOTES_COLUMN = 40
 # As in git's diffs, a line's first character says what it is; "<" is where an instruction moved
 # from, ">" is where it is now.
 _SIGNS = {SAME: " ", ADDED: "+", REMOVED: "-", MOVED_FROM: "<", MOVED_TO: ">"}
@@ -160,7 +159,7 @@ def _instruction_line(line: Line) -> str:
     start = f"{_SIGNS[row.change]} {line.own.offset:>#6x}  {_shown(line.own)}"
     note = "; ".join(notes)
     # Notes stand below each other where they fit into the width.
-    column = max(len(start) + 2, min(_NOTES, WIDTH - len(note)))
+    column = max(len(start) + 2, min(_NOTES_COLUMN, WIDTH - len(note)))
     return f"{start:<{column}}{note}" if note else start
 
 

@@ -30,7 +30,6 @@ from kentry.vector.trace import Event, VectorTrace
 if TYPE_CHECKING:
     from kentry.vector.ranking import ClosedLoop
 
-# Rows of a sweep's text, of its 100 values.
 _SWEEP_ROWS = 15
 _BAR = 18
 _LEAST_SHOWN = 0.01
@@ -50,7 +49,6 @@ _BELOW_OPTIMAL = (
     " the traced kernel does"
 )
 
-# Tasks in the table of `kentry vector stats`.
 _TASKS_SHOWN = 12
 
 # The acts that a trace has seen, by the names of docs/reference/vector-states.md.

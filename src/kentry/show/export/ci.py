@@ -132,7 +132,6 @@ def check_ktap(check: Check) -> str:
     tests = []
     for row, name in zip(check.rows, common.check_names(check), strict=True):
         told = (common.printable(f"{name}: {row_sentence(row)}"),)
-        # "#" begins a directive.
         reason = common.printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
         skipped = reason if row.verdict == UNDECIDED else ""
         tests.append(_Test(name, row.verdict != OVER, told, skipped))
@@ -193,7 +192,6 @@ def _row_test(row: CaseComparison | TimedComparison) -> _Test:
         for word, value in (("floor", row.floor), ("threshold", row.threshold)):
             words += [] if value is None else [f"{word} {percent(value)}"]
         change = ", ".join([*words, row.verdict])
-        # "#" begins a directive.
         reason = row.reason.replace("#", "_")
     skipped = ""
     if isinstance(row, TimedComparison) and row.is_layout:
