@@ -28,10 +28,7 @@ REPORT_IT = (
 def cross_check(
     cases: Sequence[CaseResult], phases: Sequence[Phase], report: ProbeReport, counter: Counter
 ) -> tuple[list[CaseResult], list[Caveat]]:
-    """The cases with both figures where both were had, and why others were not checked.
-
-    `phases` have the plugin's windows of the blocks in `report`.  TraceError where counts differ.
-    """
+    """The cases with both figures where both were had, and why others lack them; TraceError."""
     counts = [count for blocks in report.blocks.values() for _, count, _ in blocks]
     if report.counter != counter.name or not any(counts or [1]):
         why = report.counter.removeprefix(counter.name).strip() or "it stands still"
@@ -66,10 +63,7 @@ def cross_check(
 def _figures(
     phase: Phase | None, blocks: Sequence[tuple[int, int, int]] | None, counter: Counter
 ) -> tuple[float, float] | str:
-    """The kernel instructions of a window by the plugin and by the machine, or why there are none.
-
-    They are of the commonest block: one that an interrupt hit between two windows differs.
-    """
+    """A window's kernel instructions in the commonest block, by plugin and machine; or why not."""
     if phase is None or not blocks:
         return "more than plain calls"
     windows = [one for one in phase.windows for _ in range(one.times)]

@@ -70,11 +70,7 @@ def only_code_of_paths(
 
 
 def with_times(counted: Recording, timed: Recording) -> Recording:
-    """The counts of one recording and the times of another, of one kernel, in one recording.
-
-    UserError where they are of two kernels or share a metric.  The timed side's options of another
-    value are named TIMED + their name.
-    """
+    """Counts and times of one kernel in one; UserError for two kernels, or a metric in both."""
     doubts = _check(counted, timed)
     whole = _together((counted, timed))
     merged: dict[str, CaseResult] = {}

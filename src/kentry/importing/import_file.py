@@ -66,7 +66,6 @@ _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\
 # Architectures that kentry does not run, by the kernel's names.
 FOREIGN_ARCHES = ("ia64", "powerpc", "loongarch64", "s390x")
 _MOST_BYTES = 8 << 20
-
 _SIMPLE = re.compile(
     r"Simple (syscall|read|write|stat|fstat|open/close): (\d+(?:\.\d+)?) microseconds"
 )
@@ -93,7 +92,6 @@ _USES = {
     "No SVE after SVE": "after",
 }
 _DEFAULT_LENGTH = "128"
-
 _COMMAND = re.compile(r"\./(syscall|pipe|execl|spawn|context1)\s+(\d+)(?:\s+(\w+))?")
 _COUNT = re.compile(r"COUNT\|(\d+)\|\d+\|lp[sm]\b")
 _TIME = re.compile(r"TIME\|(\d+(?:\.\d+)?)")
@@ -111,7 +109,6 @@ _PROGRAMS = dict(
     zip(("syscall", "pipe", "context1", "spawn", "execl"), _TESTS.values(), strict=True)
 )
 _RESULT = re.compile(rf"({'|'.join(_TESTS)})\s+(\d[\d.]*) lps\s+\(\d[\d.]* s, \d+ samples?\)")
-
 _LABELS = ("side", "case", "unit", "of")
 _SIDES = ("commit", "kernel", "version")
 _RULE = re.compile(r"\s*\|[\s|:-]+$")
@@ -334,10 +331,7 @@ class Number:
 
     @property
     def half_digit(self) -> Decimal:
-        """How far the amount may be from the value before it was rounded.
-
-        242.9 stands for 242.85 to 242.95; "about 10" for a range twice as wide as that of 10.
-        """
+        """How far rounding may have moved it: 242.9 is 242.85 to 242.95; "about 10" is 9 to 11."""
         exponent = self.value.as_tuple().exponent
         assert isinstance(exponent, int)
         return Decimal(1).scaleb(exponent) * self._factor / (1 if self.about else 2)

@@ -170,13 +170,11 @@ class ShellMachine(Machine):
 
     def ready_probe(self) -> str:
         """Where the probe is there; copies it if it is not."""
-        path = f"{self._folder}/probe"
-        if not self._folder or self.sh('test -x "$1"', path)[1]:
+        if not self._folder or self.sh('test -x "$1"', f"{self._folder}/probe")[1]:
             self.make_folder()
-            path = f"{self._folder}/probe"
-            self.put(path)
-            self.sh('chmod 700 "$1"', path)
-        return path
+            self.put(f"{self._folder}/probe")
+            self.sh('chmod 700 "$1"', f"{self._folder}/probe")
+        return f"{self._folder}/probe"
 
     def remove_folder(self) -> None:
         """Removes it; warns where that cannot be done."""

@@ -91,8 +91,7 @@ class EventCounter:
 
     def count(self, path: Iterable[int]) -> tuple[VectorEvent, ...]:
         """The events of a path, given as indexes into the code."""
-        # The calls that the path is in: where each returns to, and its caller.  After a switch to
-        # another task those of that task are not known.
+        # The calls that the path is in: where each returns to, and its caller; none after a switch.
         frames: list[tuple[int, str]] = []
         counts: Counter[tuple[str, str, str]] = Counter()
         lost = EARLIER

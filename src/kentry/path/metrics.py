@@ -8,11 +8,10 @@ of x86-64 (lea reads, push writes nothing); for riscv64 it does not say which me
 read.  tests/unit/path/test_instructions.py has what the manuals say of each kind.
 
 QEMU 7.2's disassembler prints `.byte 0x5f, 0x41, 0x03, 0xd5` and `hint #0x19` where objdump prints
-`msr dit, #1` and `paciasp`.  A recording keeps the emulator's text, which path/stream.py compares;
-only what is shown to people is named by capstone.
+`msr dit, #1` and `paciasp`.  A recording keeps that text; only what is shown is by capstone.
 
-Every metric is a sum over the path's instructions, so functions and parts have shares that add up.
-A line or page counts where the path touches it first: a second function has no share of it.
+Every metric is a sum over the path's instructions, so shares add up.  A line or page counts where
+the path touches it first.
 """
 
 import re

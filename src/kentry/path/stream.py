@@ -12,10 +12,9 @@ though a patch elsewhere moved all of them.  What the linker chose is replaced b
 - <name>: an address in code, without its offset.  Where it was jumped to within the function,
   the instruction is marked.
 
-What is in doubt stays in the text: then two equal paths seem different, never the reverse.  One
-thing cannot be seen, because a recording has no names of data: an instruction that now refers to
-another variable, or takes another function's address, looks the same.  No count and no
-function's share depends on any of this.
+What is in doubt stays in the text: then two equal paths seem different, never the reverse.  But an
+instruction that now refers to another variable, or takes another function's address, looks the
+same, because a recording has no names of data.  No count depends on any of this.
 """
 
 import re

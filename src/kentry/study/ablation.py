@@ -27,10 +27,7 @@ class Trial:
 
 
 def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation:
-    """Measures the unit's source as it is, and with each candidate on and off; KentryError.
-
-    An option that the user `named` must be in the source; of others the source may have none.
-    """
+    """Measures the source as it is, and with each option on and off; those `named` must exist."""
     assert isinstance(unit.source, Revision)
     base = perform(unit).measured()
     revision, arch = unit.source, find_arch(unit.arch)

@@ -101,9 +101,9 @@ def measure_series(
 
 def origin_of(lineup: Lineup) -> dict[str, str]:
     """Where the patches are for and from."""
-    words: dict[str, str | None] = {"base": lineup.base_spec, "commit": lineup.base.commit}
-    words |= {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
-    return {name: word for name, word in words.items() if word}
+    base = {"base": lineup.base_spec, "commit": lineup.base.commit}
+    patches = {"base-commit": lineup.base_commit, "change-id": lineup.change_id}
+    return base | {name: word for name, word in patches.items() if word}
 
 
 def notes_of(lineup: Lineup) -> list[Caveat]:

@@ -329,11 +329,6 @@ class Pair:
     new: str
 
     @property
-    def slots(self) -> list[str]:
-        """The cases of the probe's slots in even runs."""
-        return [self.old, self.new, self.new, self.old]
-
-    @property
     def name(self) -> str:
         """As a row of a table."""
         return f"{self.old} -> {self.new}"
@@ -343,8 +338,8 @@ def pairs_sampler(
     machine: Machine, pairs: Sequence[Pair], settings: Settings, output: Output
 ) -> Sampler:
     """Makes the sampler of compare_cases(): in odd runs B A A B."""
-    slots = [name for pair in pairs for name in pair.slots]
-    odd_slots = [name for pair in pairs for name in Pair(pair.new, pair.old).slots]
+    slots = [name for pair in pairs for name in (pair.old, pair.new, pair.new, pair.old)]
+    odd_slots = [name for pair in pairs for name in (pair.new, pair.old, pair.old, pair.new)]
     return Sampler(machine, slots, settings, output, odd_slots)
 
 

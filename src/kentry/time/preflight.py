@@ -117,13 +117,9 @@ class Interrupts(NamedTuple):
 
 @dataclass(frozen=True)
 class Facts:
-    """What the probe read; `cpu` is the one to measure on.
+    """What the probe read: files and errnos by path, and `before`, those of `seconds` ago."""
 
-    `files` has the newest text by path, `missing` the errno of files that could not be read,
-    `before` what files held `seconds` earlier; `virtualization` is what systemd-detect-virt says.
-    """
-
-    cpu: int = 0
+    cpu: int = 0  # the one to measure on
     files: dict[str, str] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
     before: dict[str, str] = field(default_factory=dict)
