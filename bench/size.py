@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 449,
+    "(loose)": 442,
     "arch": 1315,
     "boot": 1988,
-    "commands": 2944,
+    "commands": 2925,
     "compare": 1558,
     "count": 1197,
     "host": 1395,

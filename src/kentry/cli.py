@@ -15,17 +15,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from kentry import __version__
-from kentry.commands import emit
-from kentry.commands.options import (
-    AnywhereOptions,
-    Common,
-    Parser,
-    Show,
-    add_options,
-    option,
-    read,
-    take_anywhere,
-)
+from kentry.commands import emit, options
 from kentry.errors import EXIT_MISTAKE, EXIT_STOP, KentryError, UserError
 from kentry.host import interrupt
 from kentry.progress import printable, set_quiet
@@ -66,19 +56,22 @@ log = logging.getLogger("kentry")
 class _Top:
     """What stands before the command's name."""
 
-    help: None = option("-h", "--help", action=Show, help="print this help")
-    version: None = option(
-        "--version", action=Show, text=f"kentry {__version__}\n", help="print kentry's version"
+    help: None = options.option("-h", "--help", action=options.Show, help="print this help")
+    version: None = options.option(
+        "--version",
+        action=options.Show,
+        text=f"kentry {__version__}\n",
+        help="print kentry's version",
     )
 
 
-def build_parser(only: str | None = None, *, anywhere: bool = False) -> Parser:
+def build_parser(only: str | None = None, *, anywhere: bool = False) -> options.Parser:
     """The whole command line; each command's options are the fields of its class Options.
 
     With `only`, the other commands have no options, and their modules are not imported.  With
     `anywhere`, each command also has the options that may stand anywhere: for completion.
     """
-    parser = Parser(
+    parser = options.Parser(
         prog="kentry",
         summary="What it costs a program to enter and leave the kernel, exactly.",
         examples=(
@@ -90,29 +83,29 @@ def build_parser(only: str | None = None, *, anywhere: bool = False) -> Parser:
         " regression, 2 a mistake or a missing tool, 3 undecided; of kentry check --bisect also 125"
         " and 128.",
     )
-    add_options(parser, _Top)
-    add_options(parser, AnywhereOptions, anywhere=True)
+    options.add_options(parser, _Top)
+    options.add_options(parser, options.AnywhereOptions, anywhere=True)
     below = {"": _add_subcommands(parser)}
     for name, summary in COMMANDS.items():
         group, _, word = name.rpartition(" ")
         sub = below[group].add_parser(word, help=summary, summary=summary)
         if name == "vector":
             sub.examples = VECTOR_EXAMPLES
-            add_options(sub, Common)
+            options.add_options(sub, options.Common)
             below[name] = _add_subcommands(sub)
         elif only is None or name.split()[0] == only:
             module = "import_" if name == "import" else name.replace(" ", "_")
             command = importlib.import_module(f"kentry.commands.{module}")
             sub.examples = command.EXAMPLES
             sub.retired = getattr(command, "RETIRED", {})
-            add_options(sub, command.Options)
+            options.add_options(sub, command.Options)
             if anywhere:
-                add_options(sub, command.Options, anywhere=True)
+                options.add_options(sub, command.Options, anywhere=True)
             sub.set_defaults(command=command, parser=sub)
     return parser
 
 
-def _add_subcommands(parser: Parser) -> argparse._SubParsersAction[Parser]:
+def _add_subcommands(parser: options.Parser) -> argparse._SubParsersAction[options.Parser]:
     below = parser.add_subparsers(
         title="commands", metavar="COMMAND", required=True, prog=parser.prog
     )
@@ -162,7 +155,7 @@ def _run(words: list[str]) -> int:
     log.setLevel(logging.WARNING)
     if sys.stdout is None:
         raise UserError("There is no standard output.", "Open it, or send it to a file.")
-    anywhere, words = take_anywhere(words)
+    anywhere, words = options.take_anywhere(words)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     parser = build_parser(words[0] if words else "")
@@ -170,11 +163,11 @@ def _run(words: list[str]) -> int:
     if rest:
         args.parser.refuse(rest)
     command = args.command
-    options = read(command.Options, args)
-    if options.verbose:
+    chosen = options.read(command.Options, args)
+    if chosen.verbose:
         log.setLevel(logging.INFO)
-    set_quiet(options.quiet, colourless=getattr(args, "color", None) == emit.NEVER)
-    code: int = command.run(options)
+    set_quiet(chosen.quiet, colourless=getattr(args, "color", None) == emit.NEVER)
+    code: int = command.run(chosen)
     sys.stdout.flush()
     interrupt.check()
     return code

@@ -11,18 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.boot.exact import ExactOptions
-from kentry.commands import values
-from kentry.commands.options import (
-    EMULATOR,
-    FRESH,
-    RARE,
-    TIMEOUT,
-    ResultOptions,
-    flag,
-    list_option,
-    option,
-    path_option,
-)
+from kentry.commands import options, values
 from kentry.count.catalogue import catalogue, choose, match, matrix
 from kentry.errors import UserError
 from kentry.kernels.config import TINY, Request, parse_set
@@ -61,7 +50,7 @@ CASE: dict[str, Any] = {
 }
 MEMORY: dict[str, Any] = {
     "type": values.memory,
-    "group": RARE,
+    "group": options.RARE,
     "help": "the guest's memory in MiB",
 }
 METRIC: dict[str, Any] = {
@@ -98,11 +87,11 @@ A_SOURCE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelOptions(ResultOptions):
+class KernelOptions(options.ResultOptions):
     """Which kernel to boot, and for how long."""
 
-    arch: str | None = option("--arch ARCH", needs=A_KERNEL, **ARCH)
-    configs: tuple[str, ...] = option(
+    arch: str | None = options.option("--arch ARCH", needs=A_KERNEL, **ARCH)
+    configs: tuple[str, ...] = options.option(
         "--config CONFIG",
         default=(),
         action="append",
@@ -111,7 +100,7 @@ class KernelOptions(ResultOptions):
         " distro (Debian's own, trimmed) or a .config file; and options on top of it, such as"
         " CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
-    timeout: float | None = option("--timeout SECONDS", needs=A_KERNEL, **TIMEOUT)
+    timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""
@@ -141,8 +130,8 @@ class KernelOptions(ResultOptions):
 class MeasureOptions(KernelOptions):
     """How to build and measure a kernel."""
 
-    case: tuple[str, ...] = list_option("--case CASE,...", **CASE)
-    emulator: str | None = option("--emulator QEMU", needs=A_KERNEL, **EMULATOR)
+    case: tuple[str, ...] = options.list_option("--case CASE,...", **CASE)
+    emulator: str | None = options.option("--emulator QEMU", needs=A_KERNEL, **options.EMULATOR)
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose()."""
@@ -175,14 +164,14 @@ class MeasureOptions(KernelOptions):
 class CachedOptions(MeasureOptions):
     """How to measure a kernel, for a command that takes recordings from the cache."""
 
-    fresh: bool = flag("--fresh", needs=A_KERNEL, **FRESH)
+    fresh: bool = options.flag("--fresh", needs=A_KERNEL, **options.FRESH)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoreOptions(MeasureOptions):
     """For a command that estimates the cycles of paths."""
 
-    core: tuple[str, ...] = list_option(
+    core: tuple[str, ...] = options.list_option(
         "--core NAME,...",
         help="estimate the cycles of each path on these cores by LLVM's scheduling models, such as"
         " neoverse-n2,cortex-a55; can be repeated",
@@ -220,30 +209,30 @@ _COMMITS = {"without commits to search": lambda options: options.has_commits()}
 class TreeOptions(MeasureOptions):
     """How to measure and search the commits of a git tree."""
 
-    tree: Path = path_option(
+    tree: Path = options.path_option(
         "--tree DIR",
         default=Path("."),
-        group=RARE,
+        group=options.RARE,
         help="the git tree of the commits, which is only read",
     )
-    first_parent: bool = flag(
+    first_parent: bool = options.flag(
         "--first-parent",
-        group=RARE,
+        group=options.RARE,
         needs=_COMMITS,
         help="blame a merge as one commit instead of searching the branch that it merged",
     )
-    compiler: str = option(
+    compiler: str = options.option(
         "--compiler NAME",
         default="gcc",
-        group=RARE,
+        group=options.RARE,
         needs=_COMMITS,
         help="compiler of the kernels: gcc, gcc-12, clang, clang-19",
     )
-    jobs: int = option(
+    jobs: int = options.option(
         "--jobs N",
         type=values.whole(1, 64),
         default=1,
-        group=RARE,
+        group=options.RARE,
         needs=_COMMITS,
         help="try N commits at once; builds still come one after the other",
     )
@@ -265,9 +254,9 @@ class TreeOptions(MeasureOptions):
 class MatrixOptions(MeasureOptions):
     """How to measure a kernel, for a command that measures a whole matrix of vector states."""
 
-    matrix: str | None = option(
+    matrix: str | None = options.option(
         "--matrix UNIT",
-        group=RARE,
+        group=options.RARE,
         help="every state of a vector unit with every case that it matters to: vector (the"
         " architecture's first unit), or arm64's ssve or za",
     )

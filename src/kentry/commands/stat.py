@@ -11,18 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import host_arch
-from kentry.commands import measuring, values
+from kentry.commands import measuring, options, values
 from kentry.commands.emit import emit
-from kentry.commands.options import (
-    EMULATOR,
-    RARE,
-    ResultOptions,
-    flag,
-    list_option,
-    operand,
-    option,
-    path_option,
-)
 from kentry.compare.counted import compare, with_paths_and_samples
 from kentry.count.catalogue import choose_timed
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
@@ -59,17 +49,17 @@ _COMPARE = {"without --compare": lambda options: options.compare}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ResultOptions):
+class Options(options.ResultOptions):
     """What `kentry stat` takes."""
 
-    target: str = operand(
+    target: str = options.operand(
         default="local",
         nargs="?",
         metavar="TARGET",
         help="machine to measure on: local, ssh:HOST, board:PLACE (labgrid) or kvm (a guest; with"
         " a kernel kvm:SPEC)",
     )
-    case: tuple[str, ...] = list_option(
+    case: tuple[str, ...] = options.list_option(
         "--case CASE,...",
         needs={
             "beside --compare of cases, which names its own": lambda options: (
@@ -78,7 +68,7 @@ class Options(ResultOptions):
         },
         **measuring.CASE,
     )
-    compare: tuple[tuple[str, str], ...] = option(
+    compare: tuple[tuple[str, str], ...] = options.option(
         "--compare",
         default=(),
         nargs=2,
@@ -87,7 +77,7 @@ class Options(ResultOptions):
         help="compare two cases, or two kernels (kvm: specs; ssh and board: what --boot takes),"
         " interleaved; cases can be repeated",
     )
-    tails: bool = flag(
+    tails: bool = options.flag(
         "--tails",
         needs={
             "beside --compare or --working-set": lambda options: (
@@ -96,12 +86,12 @@ class Options(ResultOptions):
         },
         help="time calls one by one: p50, p99, p99.9 and the longest",
     )
-    working_set: str | None = option(
+    working_set: str | None = options.option(
         "--working-set SIZE,...",
         needs={"beside --compare": lambda options: not options.compare},
         help="time one case behind a walk through that much memory: sweep (32K to 256M), or sizes",
     )
-    extent: int | float | None = option(
+    extent: int | float | None = options.option(
         "--for N[s]",
         type=values.extent,
         needs={
@@ -114,22 +104,22 @@ class Options(ResultOptions):
         " with --tails groups of 100000 calls (10), with --compare of kernels rounds of four boots"
         " (at most 12)",
     )
-    cpu: int | None = option(
+    cpu: int | None = options.option(
         "--cpu N",
         type=values.whole(0, 8191),
         help="cpu to measure on; kvm: the cpu that the guest runs on",
     )
-    output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
-    threshold: float | None = option(
+    output: Path | None = options.path_option("-o", "--output", help="write the recording to FILE")
+    threshold: float | None = options.option(
         "--threshold PERCENT",
         type=values.decimal(0, 99.99, "per cent"),
-        group=RARE,
+        group=options.RARE,
         needs=_COMPARE,
         help="changes up to this count as none (0.25)",
     )
-    boot: str | None = option(
+    boot: str | None = options.option(
         "--boot HOW",
-        group=RARE,
+        group=options.RARE,
         needs=_COMPARE
         | {
             "without ssh:HOST or board:PLACE": lambda options: options.target.startswith(
@@ -139,12 +129,14 @@ class Options(ResultOptions):
         help="how --compare boots kernels on ssh and boards: kexec (the default), or a command"
         " with {} for the kernel",
     )
-    arch: str | None = option("--arch ARCH", group=RARE, needs=_GUEST, **measuring.ARCH)
-    emulator: str | None = option("--emulator QEMU", needs=_GUEST, **EMULATOR)
-    accelerator: str | None = option(
+    arch: str | None = options.option(
+        "--arch ARCH", group=options.RARE, needs=_GUEST, **measuring.ARCH
+    )
+    emulator: str | None = options.option("--emulator QEMU", needs=_GUEST, **options.EMULATOR)
+    accelerator: str | None = options.option(
         "--accel",
         choices=("kvm", "tcg", "icount"),
-        group=RARE,
+        group=options.RARE,
         needs=_GUEST,
         help="how the guest runs: kvm (the default), tcg or icount, which emulate it: their times"
         " say nothing about hardware",
