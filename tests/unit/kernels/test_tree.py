@@ -246,6 +246,7 @@ def test_a_users_own_ignored_files_and_attributes_change_nothing(
     home = tmp_path / "home"
     settings = {"ignore": "*.c\n", "attributes": "* text eol=crlf ident\n"}
     sources.write(home / ".config/git", dict(settings))
+    sources.write(home, {".gitconfig": "[commit]\n\tgpgsign = true\n"})
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     plain = sources.unpacked(tmp_path / "plain")
@@ -254,6 +255,7 @@ def test_a_users_own_ignored_files_and_attributes_change_nothing(
     assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
     work = found.repository.work
     assert (work / "kernel/fork.c").read_bytes() == (plain / "kernel/fork.c").read_bytes()
+    found.repository.git("commit", "--allow-empty", "--message", "nobody signs it")
 
 
 def test_a_tree_that_was_built_in_is_its_source(linux: Path, tmp_path: Path) -> None:

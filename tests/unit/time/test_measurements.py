@@ -23,6 +23,7 @@ from kentry.stats.sequential import LOOKS, Look
 from kentry.stats.verdict import Effect
 from kentry.time import measurements
 from kentry.time.measurements import (
+    LEAST_GROUPS,
     LEAST_ROUNDS,
     Ending,
     KernelRuns,
@@ -125,6 +126,14 @@ def test_groups_of_several_runs_are_numbered_through() -> None:
     samples = metrics_of(output, "read")["ns"].samples
     assert len({one.group for one in samples}) == 5
     assert {one.boot for one in samples} == {0}
+
+
+def test_where_boots_are_the_sample_their_interval_is_wider() -> None:
+    """Twenty processes of two boots that differ are no twenty samples."""
+    one_boot = [process((900.0 + 10 * (n // 10),), n) for n in range(20)]
+    two_boots = [process((900.0 + 10 * (n // 10),), n, boot=n // 10) for n in range(20)]
+    narrow, wide = (metric(each, "ns", "x").interval for each in (one_boot, two_boots))
+    assert narrow and wide and wide[1] - wide[0] > 2 * (narrow[1] - narrow[0])
 
 
 def recorded(place: FakePlace, *slots: str) -> Recording:
@@ -247,6 +256,13 @@ def test_groups_in_which_a_clock_jumped_are_in_no_comparison() -> None:
     assert row and row.groups == ending.done - 3
     old, _ = metrics_of_pair(output, 0, Pair("a", "b"))
     assert len(old["ns"].samples) == 2 * (ending.done - 3)
+
+
+def test_an_early_look_has_a_higher_confidence_and_at_least_the_groups_of_an_interval() -> None:
+    (row,) = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(300)).rows
+    assert row and row.confidence > 0.999
+    ending = compared(FakePlace(NS), Pair("fast", "a"), schedule=Schedule(6))
+    assert ending.done == ending.planned == LEAST_GROUPS
 
 
 def test_the_boots_of_a_guest_are_the_sample() -> None:
