@@ -184,11 +184,9 @@ def _is_within(some: Set[int], others: Set[int]) -> bool:
 
 
 def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
-    """Whether each side was just seen in contexts in which the other was not.
-
-    One side has all counts of the other, or both have several of them in most contexts, or one in
-    nearly all.  Context by context there is then no difference, or as well one way as the other.
-    """
+    """Whether each side was just seen in contexts in which the other was not."""
+    # One has all counts of the other, or both several in most contexts or one in nearly all, and
+    # context by context there is no difference, or as well one way as the other.
     if _is_within(old.keys(), new.keys()):
         return not pairs or 0 in pairs
     common = old.keys() & new.keys()

@@ -55,12 +55,9 @@ def compare(
     metrics: Sequence[str] = (),
     threshold: float | None = None,
 ) -> Comparison:
-    """Compares every case that both have, or those named; UserError when there is none.
-
-    `metrics` are the exact metrics to compare beside instructions, ALL for every one: see
-    choose_metrics().  Changes of time up to `threshold`, a fraction, are none; the usual one is
-    stats.THRESHOLD.
-    """
+    """Compares every case that both have, or those named; UserError when there is none."""
+    # `metrics` are exact ones beside instructions, or ALL; changes of time up to `threshold`, a
+    # fraction, are none.
     one_architecture(old, new, "Compare two kernels of one.")
     wanted = names or [case.name for case in old.cases]
     pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
@@ -119,11 +116,9 @@ def _nothing_in_common(
 
 
 def compare_case(old: Side, new: Side) -> CaseComparison:
-    """Compares one case of each side; they may be two states of a case in one recording.
-
-    Where the count depends on the context, `old` is the value or, if its path was not recorded,
-    the count of most contexts, and `new` is what the new kernel executes in that: contexts.py.
-    """
+    """Compares one case of each side; they may be two states of a case in one recording."""
+    # Where the count depends on the context, `old` is the value, or if its path was not recorded
+    # the count of most contexts, and `new` what the new kernel executes in that: contexts.py.
     cases = old.case, new.case
     a, b = (case.metrics[INSTRUCTIONS] for case in cases)
     functions = _functions(*cases)

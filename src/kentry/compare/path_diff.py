@@ -298,10 +298,8 @@ def _aligned(
 
     def keys(side: _Side) -> Keys:
         homes = [labels.get(name) or name for name in side.functions]
-        targets = [labels.get(name, name) for name in side.targets]
-        targets = [
-            "" if target == home else target for target, home in zip(targets, homes, strict=True)
-        ]
+        own = zip((labels.get(name, name) for name in side.targets), homes, strict=True)
+        targets = ["" if target == home else target for target, home in own]
         texts = side.texts, side.equal, side.alike
         rows = [coded(zip(*texts[n:], targets, strict=True)) for n in range(len(texts))]
         return np.array([*rows, coded(iter(homes))])

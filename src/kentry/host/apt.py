@@ -14,7 +14,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -254,11 +254,9 @@ class AptRoot:
         ]
         return list(dict.fromkeys(candidates))
 
-    @contextmanager
-    def locked(self, update: Update) -> Iterator[None]:
+    def locked(self, update: Update) -> AbstractContextManager[None]:
         """Keep every other kentry out of this root while the block runs; may be nested."""
-        with held(self.folder / "lock", update, f"another kentry that uses {self.folder}"):
-            yield
+        return held(self.folder / "lock", update, f"another kentry that uses {self.folder}")
 
     @contextmanager
     def _ready(self, update: Update) -> Iterator[None]:

@@ -56,11 +56,9 @@ def child(
     shown: str | None = None,
     **popen: Any,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start `argv`; its process group is killed, and gone, when the block ends.
-
-    `env` is added to our own environment; -v prints `shown` where the command line alone would not
-    work a second time; `popen` goes to subprocess.Popen, by default no input and both outputs.
-    """
+    """Start `argv`, with `env` added to ours; its process group is killed when the block ends."""
+    # -v prints `shown` where the command line would not work again.  `popen` goes to Popen; by
+    # default there is no input, and both outputs are pipes.
     log.info("$ %s", shown or command_line(argv, env))
     # setpriv starts the program itself, so nothing is left to clean up if kentry is killed.
     if setpriv := shutil.which("setpriv"):

@@ -58,11 +58,9 @@ def confined(
     readable: Iterable[Path] = (),
     limits: Limits | None = None,
 ) -> list[str]:
-    """`argv` run so that it writes below `writable` only, with `env` as its whole environment.
-
-    It reads those, the system's programs, kentry's own files and `readable`, but no other folder of
-    PATH: scripts there may need the rest of a home folder, as pyenv's do.  MissingToolError.
-    """
+    """`argv` run so that it writes below `writable` only, in `env` alone; MissingToolError."""
+    # It reads those, the system's programs, kentry's files and `readable`, but no other folder of
+    # PATH: scripts there may need the rest of a home folder, as pyenv's do.
     check()
     if not works():
         # tuxmake goes on when kentry is killed, or make would outlive it; the next build waits.

@@ -213,7 +213,7 @@ class Option:
 
 def entry_options() -> list[Option]:
     """Return the options that shape kernel entry, of every architecture."""
-    return _lines((_FOLDER / "entry-options").read_text(encoding="utf-8"), "entry-options")
+    return parse_options(str(_FOLDER / "entry-options"))
 
 
 def parse_options(text: str) -> list[Option]:
@@ -221,15 +221,12 @@ def parse_options(text: str) -> list[Option]:
     if text.startswith("CONFIG_"):
         return [_option(word, text) for word in text.split(",")]
     file = Path(os.path.expanduser(text))
-    options = _lines(read_bytes(file).decode("utf-8", "ignore"), str(file))
+    lines = read_bytes(file).decode("utf-8", "ignore").splitlines()
+    rows = filter(None, (line.partition("#")[0].strip() for line in lines))
+    options = [_option(words, f"{file}: {words}") for words in rows]
     if not options:
         raise UserError(f"{file} names no option.", _WRITTEN)
     return options
-
-
-def _lines(text: str, where: str) -> list[Option]:
-    rows = [line.partition("#")[0].strip() for line in text.splitlines()]
-    return [_option(words, f"{where}: {words}") for words in rows if words]
 
 
 def _option(text: str, where: str) -> Option:

@@ -22,7 +22,6 @@ from kentry.host.cache import (
     read_json,
     read_manifest,
     sha256_of,
-    write_atomically,
     write_json,
 )
 from kentry.host.process import need, run
@@ -146,19 +145,15 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     pattern = name_pattern(arch, spec.options.get("flavour"))
     stored: _Manifest = {}
     note = ""
-    # The name of a file in the index is a package's, its content the SHA-256 of its .deb.
-    index = cache_dir("kernels", "index")
-    for path in sorted(index.iterdir()):
-        name, _, rest = path.name.partition("_")
-        if rest == f"{spec.value}_{arch.debian}" and re.fullmatch(pattern, name):
-            stored = _find_stored(path.read_text(encoding="utf-8").strip(), update)
+    for file in sorted(cache_dir("kernels").glob("*/manifest.json")):
+        kept = read_json(file)
+        is_it = (kept.get("version"), kept.get("arch")) == (spec.value, arch.debian)
+        # What deb: unpacked has no suite.
+        if is_it and "suite" in kept and re.fullmatch(pattern, kept["package"]):
+            stored = _find_stored(file.parent.name, update)
             break
     if not stored:
         stored, note = _from_archive(spec, arch, pattern, update)
-        file = index / f"{stored['package']}_{stored['version']}_{arch.debian}"
-        line = f"{stored['deb_sha256']}\n"
-        if not file.is_file() or file.read_text() != line:
-            write_atomically(file, line)
     origin = {key: str(stored[key]) for key in ("package", "version", "suite", "deb_sha256")}
     origin |= {"kind": "debian", **({"note": note} if note else {})}
     return _load(spec.text, stored, arch, update, origin)

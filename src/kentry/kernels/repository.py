@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -133,11 +132,9 @@ class Repository:
         self.work = self.folder / "linux"
         self.git = Git(self.folder / "git", self.work)
 
-    @contextlib.contextmanager
-    def locked(self, update: Update) -> Iterator[None]:
+    def locked(self, update: Update) -> contextlib.AbstractContextManager[None]:
         """Keep every other kentry out while the block runs; may be nested."""
-        with held(self.folder / "lock", update, f"another kentry that uses {self.folder}"):
-            yield
+        return held(self.folder / "lock", update, f"another kentry that uses {self.folder}")
 
     def borrow_objects(self, objects: Path, shallow: Path) -> None:
         """Make the commits of a user's repository known to this one; nothing is copied."""

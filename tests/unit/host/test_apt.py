@@ -218,7 +218,7 @@ def test_a_cache_that_may_not_be_written_is_read(
     monkeypatch.setattr("filelock.FileLock.acquire", acquire)
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
     monkeypatch.setattr("kentry.host.apt.write_atomically", acquire)
-    monkeypatch.setattr("kentry.kernels.debian.write_atomically", acquire)
+    monkeypatch.setattr("kentry.kernels.debian.write_json", acquire)
     monkeypatch.setattr(apt, "_LISTS_LAST_SECONDS", 0)
     assert load("6.1") == first
 
