@@ -44,8 +44,8 @@ from kentry.path.variation import (
 )
 from kentry.results import caveats
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.show.beside import recording_context_blocks
 from kentry.show.blocks import Block, Column, Prose, Table, text_column
-from kentry.show.counts import recording_context_blocks
 from kentry.show.text import written
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from kentry.study.plan import Unit, outcomes, perform

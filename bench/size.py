@@ -34,7 +34,7 @@ BUDGET = {
     "models": 969,
     "path": 1138,
     "results": 2764,
-    "show": 5154,
+    "show": 5143,
     "stats": 693,
     "study": 2484,
     "time": 1674,

@@ -13,7 +13,7 @@ from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
 from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
-from kentry.show.models import costs_layout, list_layout
+from kentry.show.beside import costs_layout, list_layout
 from kentry.vector.cost_tables import count_costs, time_here
 
 EXAMPLES = (

@@ -10,9 +10,9 @@ from kentry.results.case_name import CaseName
 from kentry.results.comparison import CaseComparison, Comparison, cells_of
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.studies import Series
-from kentry.show import comparison, counts, provenance
+from kentry.show import beside, comparison, provenance
+from kentry.show.beside import cycle_blocks, estimate_change_blocks, series_estimate_blocks
 from kentry.show.blocks import SHOWN, Block, Layout, Prose
-from kentry.show.models import cycle_blocks, estimate_change_blocks, series_estimate_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
 from kentry.show.sections import Deltas
@@ -31,7 +31,7 @@ def recording_changelog(recording: Recording) -> Layout:
     if cases := cases_without_state(recording):
         values = ", ".join(f"{one.name} {one.metrics[INSTRUCTIONS].value}" for one in cases)
         blocks += [Prose(f"Kernel instructions of each case: {values}")]
-        blocks += [*counts.recording_context_blocks(recording, cases), ""]
+        blocks += [*beside.recording_context_blocks(recording, cases), ""]
     if cells_of(recording):
         blocks += ["Kernel instructions and events by vector state:", ""]
         blocks += [*matrix_blocks(recording, arch), ""]
@@ -67,7 +67,7 @@ def series_changelog(series: Series) -> Layout:
         "count above, total: against the baseline.",
         "",
         series_table(series),
-        *counts.series_metric_blocks(series, groups),
+        *beside.series_metric_blocks(series, groups),
         "",
         *summary_blocks(series),
         *series_estimate_blocks(series, groups),
@@ -114,10 +114,10 @@ def comparison_changelog(compared: Comparison) -> Layout:
         blocks += [*events, ""]
     if cases:
         blocks += ["Kernel instructions of each case, in the old and the new kernel:", ""]
-        blocks += [*_verdict_blocks(cases), *counts.comparison_context_blocks(cases)]
+        blocks += [*_verdict_blocks(cases), *beside.comparison_context_blocks(cases)]
         blocks += [""] if timed else []
     if compared.metrics:
-        blocks += ["", *counts.metric_sentences(compared.metrics)]
+        blocks += ["", *beside.metric_sentences(compared.metrics)]
     blocks += comparison.changelog_times(timed)
     # Cases whose functions changed by the same are together.
     groups: dict[object, list[CaseComparison]] = {}

@@ -20,9 +20,12 @@ from kentry.results.comparison import (
 )
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show import charts, numbers
+from kentry.show.beside import (
+    comparison_context_blocks,
+    estimate_change_blocks,
+    without_model_notes,
+)
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.counts import comparison_context_blocks
-from kentry.show.models import estimate_change_blocks, without_model_notes
 from kentry.show.paths import path_summary
 from kentry.show.provenance import kernel_lines, side_facts
 from kentry.show.recording import time_blocks

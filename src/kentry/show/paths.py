@@ -8,9 +8,8 @@ from typing import NamedTuple
 from kentry.results import annotation
 from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
+from kentry.show.beside import estimate_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
-from kentry.show.counts import part_table
-from kentry.show.models import estimate_blocks, miss_blocks
 from kentry.show.provenance import kernel_lines, kernel_name, side_facts
 from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain

@@ -13,9 +13,8 @@ from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison, Distribution, cells_of, without_use
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.show import charts
+from kentry.show.beside import estimate_blocks, miss_blocks, part_table, recording_context_blocks
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.counts import part_table, recording_context_blocks
-from kentry.show.models import estimate_blocks, miss_blocks
 from kentry.show.numbers import per_call, percent, share, with_interval
 from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Section

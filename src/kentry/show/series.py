@@ -11,10 +11,9 @@ from kentry.results.caveats import Caveat
 from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
 from kentry.results.studies import Cell as SeriesCell
 from kentry.show import charts
+from kentry.show.beside import cycle_range, series_estimate_blocks, series_metric_blocks
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.comparison import event_change
-from kentry.show.counts import series_metric_blocks
-from kentry.show.models import cycle_range, series_estimate_blocks
 from kentry.show.numbers import change, signed
 from kentry.show.paths import path_summary
 from kentry.show.provenance import kernel_facts, kernel_lines

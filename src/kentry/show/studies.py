@@ -10,9 +10,8 @@ from kentry.results import studies
 from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show import charts
+from kentry.show.beside import counts_text, without_model_notes
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.counts import counts_text
-from kentry.show.models import without_model_notes
 from kentry.show.numbers import change, number, signed, significant
 from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
 from kentry.show.sections import Chart, Deltas, Detail, Drawn, Fold, InText, Notes, OnPage, Section

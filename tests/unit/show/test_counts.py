@@ -11,8 +11,8 @@ from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
 from kentry.path.annotation import annotate
 from kentry.results.comparison import CaseComparison
+from kentry.show.beside import counts_text, metric_sentences
 from kentry.show.comparison import comparison_layout
-from kentry.show.counts import counts_text, metric_sentences
 from kentry.show.paths import annotation_layout
 from kentry.show.recording import recording_layout
 from kentry.show.text import to_text, written

@@ -13,18 +13,18 @@ from kentry.results.document import to_json
 from kentry.results.estimate import Estimate, LeftOut, Limit, Share
 from kentry.results.recording import Recording
 from kentry.results.studies import Problem
-from kentry.show.blocks import Layout
-from kentry.show.changelog import (
-    series_changelog,
-)
-from kentry.show.comparison import comparison_layout
-from kentry.show.models import (
+from kentry.show.beside import (
     costs_layout,
     estimate_blocks,
     list_layout,
     series_estimate_blocks,
     without_model_notes,
 )
+from kentry.show.blocks import Layout
+from kentry.show.changelog import (
+    series_changelog,
+)
+from kentry.show.comparison import comparison_layout
 from kentry.show.series import series_layout
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text, written
