@@ -205,7 +205,6 @@ KERNELS = "--compare /boot/a /boot/b"
         ("--compare read write " * 17, "68"),
         (f"{KERNELS} --for 5", "--for 5"),
         (f"{KERNELS} {KERNELS}", "--compare"),
-        ("kvm:debian:6.1 --compare debian:6.1 debian:6.12", "kvm:debian:6.1"),
     ],
 )
 def test_a_time_that_cannot_be_measured(words: str, datum: str, capsys: Capture) -> None:
