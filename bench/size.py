@@ -26,7 +26,7 @@ BUDGET = {
     "boot": 1988,
     "commands": 2925,
     "compare": 1549,
-    "count": 1197,
+    "count": 1194,
     "host": 1389,
     "importing": 517,
     "kernels": 3797,
@@ -36,7 +36,7 @@ BUDGET = {
     "results": 2764,
     "show": 5143,
     "stats": 693,
-    "study": 2484,
+    "study": 2481,
     "time": 1674,
     "vector": 3036,
 }

@@ -111,14 +111,11 @@ def _together(recordings: Sequence[Recording]) -> Recording:
         places = _added(code, other.code)
         for case in other.cases:
             moved = renumbered((path.runs for path in case.paths), places)
-            paths = [
-                structs.replace(path, runs=runs)
-                for path, runs in zip(case.paths, moved, strict=True)
-            ]
-            later = [
-                structs.replace(one, context=one.context + len(contexts)) for one in case.contexts
-            ]
-            cases.append(structs.replace(case, paths=tuple(paths), contexts=tuple(later)))
+            pairs = zip(case.paths, moved, strict=True)
+            paths = tuple(structs.replace(path, runs=runs) for path, runs in pairs)
+            before = len(contexts)
+            later = [structs.replace(one, context=one.context + before) for one in case.contexts]
+            cases.append(structs.replace(case, paths=paths, contexts=tuple(later)))
         contexts += other.contexts
     return structs.replace(
         first,

@@ -72,7 +72,7 @@ def check(
     asked = [one for one in asked if one.name in left]
     comparison = _compared(asked, recording, baseline)
     rows = [_row(one, recording, baseline, comparison) for one in asked]
-    notes = [*(comparison.caveats if comparison else recording.caveats)]
+    notes = list(comparison.caveats if comparison else recording.caveats)
     for one in asked:
         if one.budget.relative and comparison:
             key = one.name, one.budget.metric

@@ -49,21 +49,21 @@ def log_tree(
             question = replace(question, boot=True)
             changes = _changes_of_commits(span, question, commits, every)
     line = span.line()
-    tried, points = [], []
-    for place, commit in enumerate(line):
-        if step := commits.steps.get(commit.name):
-            tried.append(commit)
-            points.append(
-                Point(
-                    place=place,
-                    name=commit.name,
-                    title=commit.subject,
-                    date=commit.date,
-                    value=step.value,
-                    problem=step.problem,
-                )
-            )
-    values = {case: tuple(commits.value(one, case) for one in tried) for case in question.cases}
+    tried = {place: one for place, one in enumerate(line) if one.name in commits.steps}
+    points = [
+        Point(
+            place=place,
+            name=commit.name,
+            title=commit.subject,
+            date=commit.date,
+            value=commits.steps[commit.name].value,
+            problem=commits.steps[commit.name].problem,
+        )
+        for place, commit in tried.items()
+    ]
+    values = {
+        case: tuple(commits.value(one, case) for one in tried.values()) for case in question.cases
+    }
     notes = [] if every == 1 else [caveats.between_equal_ends()]
     if span.start != span.good:
         notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))

@@ -81,11 +81,8 @@ def measure_series(
         if not number or outcome.recording:
             recording = keep(number, outcome.measured())
             rows[number].recordings[unit.arch] = recording
-            counts = [
-                f"{case.name} {case.metrics[INSTRUCTIONS].value}"
-                for case in recording.cases
-                if INSTRUCTIONS in case.metrics
-            ]
+            values = {case.name: case.metrics.get(INSTRUCTIONS) for case in recording.cases}
+            counts = [f"{name} {metric.value}" for name, metric in values.items() if metric]
             say(f"{unit.label}: {some(counts)}")
         elif outcome.problem:
             rows[number].problems[unit.arch] = outcome.problem
