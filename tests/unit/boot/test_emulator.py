@@ -35,13 +35,9 @@ def make_private(root: Path) -> Path:
     return root
 
 
-def on_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-
 def test_installed_is_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = make_qemu(tmp_path, GOOD)
-    on_path(monkeypatch, tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     found = find_emulator(ARCH)
     assert found.argv == (str(program),)
     assert found.version == "7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"
@@ -120,7 +116,7 @@ def test_other_architectures_emulators_are_not_unpacked(
     debs = [tmp_path / f"{name}_1_all.deb" for name in names]
     monkeypatch.setattr(AptRoot, "download_closure", lambda self, packages, update, suite: debs)
     script(tmp_path / "bin/dpkg-deb", f'echo "$2" >>{tmp_path}/unpacked')
-    on_path(monkeypatch, tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     with pytest.raises(MissingToolError):
         find_emulator(ARCH, "newest")  # an empty copy
     unpacked = (tmp_path / "unpacked").read_text().splitlines()

@@ -40,7 +40,6 @@ def good(folder: Path, **options: Any) -> GuestRun:
 
 
 def words_of_run(folder: Path, **options: Any) -> list[str]:
-    """The emulator's command line."""
     good(folder, **options)
     return (folder / "argv").read_text().splitlines()
 

@@ -389,28 +389,22 @@ def test_walks_read_one_memory_of_small_pages() -> None:
             )
 
 
-def run_with_processes(most: int, *words: str) -> str:
-    """Run where there may be so many processes, the probe among them."""
+def test_processes_that_there_are_end_where_one_more_cannot_be_had() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         file = shutil.copy(probe_file(host_arch()), folder)
         # Root has as many as it likes, so it is somebody else; who is not root may have some
         # already, but none in a name space of its own (Linux 5.14).
         root = os.geteuid() == 0
-        return subprocess.run(
-            [*([] if root else ["unshare", "--user"]), file, *words],
-            stdout=subprocess.PIPE,
+        before = [] if root else ["unshare", "--user"]
+        # It returns when the last process that could write has ended.
+        text = subprocess.check_output(
+            [*before, file, "time", *LITTLE, "cases=getppid,getpid,gettid,getuid"],
             text=True,
-            check=True,
             timeout=20,
             user=54321 if root else None,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (most, most)),
-        ).stdout
-
-
-def test_processes_that_there_are_end_where_one_more_cannot_be_had() -> None:
-    # It returns when the last process that could write has ended.
-    text = run_with_processes(3, "time", *LITTLE, "cases=getppid,getpid,gettid,getuid")
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)),
+        )
     *_, failed, last = text.splitlines()
     assert re.fullmatch(rf"{PREFIX}failed get\w+ phase=fork call=0 result=-11", failed)
     assert last == f"{PREFIX}end groups=0"

@@ -74,10 +74,9 @@ def test_a_list_of_cases_goes_into_a_file(tmp_path: Path) -> None:
     assert other[-1].endswith("cases=/elsewhere")
 
 
-@pytest.mark.parametrize("word", ["odd=" + "/proc/version," * 100])
-def test_what_a_command_line_does_not_take_is_said(tmp_path: Path, word: str) -> None:
+def test_what_a_command_line_does_not_take_is_said(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="command line"):
-        place_of(tmp_path, ICOUNT).command((word,))
+        place_of(tmp_path, ICOUNT).command(("odd=" + "/proc/version," * 100,))
 
 
 def play(tmp_path: Path, script: str, timeout: float = 20, **options: Any) -> list[str]:
