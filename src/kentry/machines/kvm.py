@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A guest of this machine: every run of the probe is a boot with the probe as /init.
 
-The guest is untrusted; see boot/emulator.py.  "tcg" and "icount" try the way without KVM's times.
+The guest is untrusted (boot/emulator.py).  Without KVM "tcg" and "icount" try the whole way.
 """
 
 import os

@@ -98,7 +98,7 @@ class Jump:
 
     before: Commit
     suspects: tuple[Commit, ...]
-    unexplained: Template | None = None
+    unexplained: Template | None = None  # why a merge is named and no commit of it
 
     @property
     def culprit(self) -> Commit:

@@ -36,7 +36,7 @@ class Budget:
     table: str
     key: str
     metric: str
-    text: str
+    text: str  # as in the file
     number: Fraction
     relative: bool = False
     percent: bool = False

@@ -54,7 +54,7 @@ class PatchKernels:
     commit: str
     recordings: dict[str, Recording] = field(default_factory=dict)
     problems: dict[str, Problem] = field(default_factory=dict)
-    not_compiled: tuple[str, ...] = ()
+    not_compiled: tuple[str, ...] = ()  # for these its changes compile nothing
 
 
 def measure_series(

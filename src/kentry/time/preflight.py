@@ -124,7 +124,7 @@ class Facts:
     missing: dict[str, int] = field(default_factory=dict)
     before: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-    virtualization: str = ""
+    virtualization: str = ""  # what systemd-detect-virt says
 
     def text(self, path: str) -> str:
         """Returns a file without surrounding blanks and a final NUL, which is printed as "?"."""
