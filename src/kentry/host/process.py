@@ -254,7 +254,10 @@ class _Pipes:
                 if key.data:
                     self.stderr = (self.stderr + chunk)[-_STDERR_BYTES:]
                 else:
-                    self._take_output(chunk)
+                    self.size += len(chunk)
+                    *lines, self.rest = (self.rest + chunk).split(b"\n")
+                    for line in lines:
+                        self._on_line(line.decode(errors="replace").removesuffix("\r"))
                 self.outputs -= not more
             if not more:
                 self._selector.unregister(key.fileobj)
@@ -271,10 +274,3 @@ class _Pipes:
         if not self._feed and not self._hold:
             self._stdin.close()
         return bool(self._feed)
-
-    def _take_output(self, chunk: bytes) -> None:
-        self.size += len(chunk)
-        self.rest += chunk
-        *lines, self.rest = self.rest.split(b"\n")
-        for line in lines:
-            self._on_line(line.decode(errors="replace").removesuffix("\r"))

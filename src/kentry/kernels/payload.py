@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _ELF = b"\x7fELF"
 _DOS = b"MZ"
-# EFI zboot: "MZ", 2 bytes, "zimg"; payload offset and size at 8 and 12; codec's name at 24.
-_ZBOOT = (4, b"zimg")
 _COMPRESSED = (
     b"\x1f\x8b",  # gzip
     b"\x28\xb5\x2f\xfd",  # zstd
@@ -76,7 +74,8 @@ def unpack(data: bytes, name: str) -> Unpacked:
 def _unpack(data: bytes) -> Unpacked:
     if data.startswith(_ELF):
         return _unpack_elf(data)
-    if data.startswith(_DOS) and data[4:].startswith(_ZBOOT[1]):
+    # EFI zboot: "MZ", 2 bytes, "zimg"; payload offset and size at 8 and 12.
+    if data.startswith(_DOS) and data[4:].startswith(b"zimg"):
         if len(data) < 16:
             raise NotAnImageError("is cut short")
         offset, size = struct.unpack_from("<II", data, 8)
