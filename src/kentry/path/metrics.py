@@ -5,7 +5,7 @@ The architectures' records have the patterns (Decoding), from their manuals.  ca
 what its 5.0.7 says of memory and branches differs from LLVM 22 for 2,611 of 21,034 distinct
 instructions of arm64 in recordings (str reads, cas and ldadd access nothing) and for 157 of 3,495
 of x86-64 (lea reads, push writes nothing); for riscv64 it does not say which memory operands are
-read.  tests/unit/path/test_instructions.py has what the manuals say of each kind.
+read.  tests/unit/path/test_instructions.py compares the patterns with LLVM.
 
 QEMU 7.2's disassembler prints `.byte 0x5f, 0x41, 0x03, 0xd5` and `hint #0x19` where objdump prints
 `msr dit, #1` and `paciasp`.  A recording keeps that text; only what is shown is by capstone.
