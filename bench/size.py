@@ -29,7 +29,7 @@ BUDGET = {
     "count": 1194,
     "host": 1385,
     "importing": 517,
-    "kernels": 3796,
+    "kernels": 3798,
     "machines": 1365,
     "models": 969,
     "path": 1138,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33085
+TESTS_BUDGET = 33097
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

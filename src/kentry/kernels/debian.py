@@ -231,8 +231,10 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
         raise _not_found(roots, spec, arch, update)
     root, parts = packages
     with root.locked(update):
-        stored = _find_stored(parts[0].sha256, update)
-        if not stored:
+        # What deb: unpacked has no suite.
+        if stored := _find_stored(parts[0].sha256, update):
+            stored = {"suite": parts[0].suite, **stored}
+        else:
             # The lists may be older than the mirror, so there are two tries.
             try:
                 stored = _download(packages, arch, update)

@@ -282,6 +282,18 @@ def test_lists_that_cannot_be_had(root: type[Root]) -> None:
     assert "--config tiny" in raised.value.remedy
 
 
+def test_a_kernel_that_deb_unpacked_is_debians(
+    root: type[Root], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = load(fakes.deb(tmp_path / "a.deb", fakes.boot_files()))
+    package, version, digest = (kernel.origin[key] for key in ("package", "version", "deb_sha256"))
+    listed = [Candidate(package, version, digest, 1, "bookworm", "arm64")]
+    monkeypatch.setattr(root, "candidates", lambda *_: listed)
+    again = resolve(f"debian:{version},flavour=test-arm64", ARM64, Said())
+    assert again.image == kernel.image
+    assert again.origin["suite"] == "bookworm"
+
+
 def test_it_is_unpacked_and_read_once(root: type[Root]) -> None:
     found = revision("6.12")
     assert found.origin["package"] == "linux-source-6.12"
