@@ -8,6 +8,7 @@ import pytest
 from kentry import progress
 
 
+@pytest.mark.slow
 def test_each_state_has_a_line_soon_and_none_a_flood(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,6 +160,7 @@ def test_a_private_copy_is_noted(having: Having, tmp_path: Path, asked: str) -> 
     assert traced.stand_in == (asked == "installed")
 
 
+@pytest.mark.slow
 def test_the_console_is_kept_and_a_late_failure_is_not_judged(tmp_path: Path) -> None:
     traced = play(
         tmp_path,

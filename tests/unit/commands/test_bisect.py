@@ -312,6 +312,7 @@ def test_a_case_that_does_not_change_is_no_error_beside_one_that_does(tree: Tree
     assert tree.bisect(commits[0], "master", "--case", "getppid") == 2
 
 
+@pytest.mark.slow
 def test_operands_are_checked_while_another_bisection_of_the_tree_runs(tree: Tree) -> None:
     commits = tree.line(10, 12)
     own = ("--tree", str(tree.folder), "--run", str(tree.program))

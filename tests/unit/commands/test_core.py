@@ -31,6 +31,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, 
     return status, out, err
 
 
+@pytest.mark.slow
 def test_annotate_estimates_a_recording_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("annotate", NEW, "--case", "getppid", "--core", CORES)
     status, out, _ = printed(capsys, *words, "--json")
@@ -51,6 +52,7 @@ def test_annotate_estimates_a_recording_in_a_file(capsys: pytest.CaptureFixture[
     assert printed(capsys, *words)[1] == out
 
 
+@pytest.mark.slow
 def test_diff_estimates_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("diff", OLD, NEW, "--case", "getppid", "--core", CORES)
     status, out, _ = printed(capsys, *words, "--json")

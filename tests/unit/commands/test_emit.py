@@ -75,6 +75,7 @@ def reports_on(columns: int) -> str:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.slow
 def test_no_line_of_a_report_is_wider_than_the_terminal(columns: int) -> None:
     text = reports_on(columns)
     plain = bare(text)
@@ -231,6 +232,7 @@ def pager(tmp_path: Path) -> str:
     return shlex.join([str(program), str(tmp_path / "paged")])
 
 
+@pytest.mark.slow
 def test_the_pager_gets_what_is_longer_than_the_screen(pager: str, tmp_path: Path) -> None:
     text, _ = on_terminal((*KENTRY, *DIFF), variables={"PAGER": pager})
     assert not (tmp_path / "paged").exists()
@@ -257,6 +259,7 @@ def test_the_pager_gets_what_is_longer_than_the_screen(pager: str, tmp_path: Pat
         (DIFF, {"PAGER": "'unfinished"}),
     ],
 )
+@pytest.mark.slow
 def test_there_is_no_pager(
     words: Sequence[str], variables: dict[str, str], pager: str, tmp_path: Path
 ) -> None:
@@ -284,6 +287,7 @@ def test_less_pages_with_colours_and_keeps_ctrl_c() -> None:
     assert (child.exitstatus, child.signalstatus) == (0, None)
 
 
+@pytest.mark.slow
 def test_a_pager_ends_with_kentry(tmp_path: Path) -> None:
     program = tmp_path / "pager"
     program.write_text("#!/bin/sh\ncat > /dev/null\necho started $$\nexec sleep 60\n")

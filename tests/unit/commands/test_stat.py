@@ -177,6 +177,7 @@ def test_what_is_undecided_is_code_3(use: Use, capsys: Capture) -> None:
 # --- kernels ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_kernels_are_booted_interleaved(use: Use, capsys: Capture, tmp_path: Path) -> None:
     place = use(FakePlace(NS, kernels={"6.12": 1.05}, boot_spread=0.002))
     words = [*FAKE, "--compare", "6.1", "6.12", "--case", "read", "--for", "6"]

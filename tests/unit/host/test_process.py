@@ -26,6 +26,7 @@ def test_a_status_is_128_and_a_signals_number() -> None:
     assert play("echo oops >&2; kill -SEGV $$")[1] == Exit(128 + signal.SIGSEGV, "", "", "oops")
 
 
+@pytest.mark.slow
 def test_what_it_prints_just_before_its_end_is_read() -> None:
     """It ends after the pipes were found empty, and before it is asked whether it has ended."""
     lines, end = play("sleep 0.2; echo last", check=lambda _: time.sleep(0.4))
@@ -65,6 +66,7 @@ def test_an_end_without_a_newline_is_no_line() -> None:
     assert ran.rest == "t 0 0 0 123"
 
 
+@pytest.mark.slow
 def test_a_hang_is_ended_with_all_its_children(tmp_path: Path) -> None:
     text = f"sleep 1000 & echo $! > {tmp_path}/pid; echo started; wait"
     lines, ran = play(text, timeout=0.5)
@@ -72,6 +74,7 @@ def test_a_hang_is_ended_with_all_its_children(tmp_path: Path) -> None:
     assert gone(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.slow
 def test_what_closes_its_output_and_hangs_is_ended() -> None:
     assert play("exec >&- 2>&-; sleep 1000", timeout=0.5)[1].stopped == "after 0.5 s"
 
@@ -174,6 +177,7 @@ def test_a_group_is_gone_when_the_block_ends(tmp_path: Path) -> None:
     assert gone(pid, 0)
 
 
+@pytest.mark.slow
 def test_run_returns_all_output_feeds_slow_readers_and_raises_on_a_status() -> None:
     done = run(["sh", "-c", "printf x%.0s $(seq 100000) >&2; printf '\\377'; exit 7"], check=False)
     assert (done.returncode, done.stdout, len(done.stderr)) == (

@@ -142,6 +142,7 @@ def test_it_writes_its_own_folder(folder: Path, user: str) -> None:
     assert (folder / "own/file").read_text() == "x\n"
 
 
+@pytest.mark.slow
 def test_a_limit_that_ended_it_is_said(tmp_path: Path) -> None:
     needs_bubblewrap()
     limits = sandbox.Limits(seconds=1)

@@ -289,6 +289,7 @@ def test_a_machine_behind_ssh_is_booted_and_measured_again(server: Server) -> No
     assert not list(server.tmp.iterdir())
 
 
+@pytest.mark.slow
 def test_kexec_behind_ssh(server: Server) -> None:
     switch = f"echo new >{server.folder}/boot; echo {NEW} >{server.folder}/release"
     kexec = f'echo "$@" >>{server.folder}/kexec; [ "$1" != -e ] || {{ {switch}; }}'

@@ -170,6 +170,7 @@ def test_hostile_texts_are_texts(kind: str, of_kind: dict[str, list[Path]], tmp_
     assert "49 javascript" not in text
 
 
+@pytest.mark.slow
 def test_a_series_with_its_recordings_has_both_paths_of_each_patch(tmp_path: Path) -> None:
     """Also across a patch that did not build, and beside recordings that are not the series'."""
     made = [read_recording(file) for file in (OLD, NEW, OLD)]
