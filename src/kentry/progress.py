@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 # update(fraction done, or None where that is not known; what is being done just now)
 Update = Callable[[float | None, str], None]
 
-# In a pipe: at most one line in so many seconds for the same state, and for all states.
+# In a pipe: seconds between two lines of the same state, and of different ones, at least.
 _PLAIN_LINE_SECONDS = 10.0
 _STATE_SECONDS = 1.5
 

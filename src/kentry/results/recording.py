@@ -57,7 +57,7 @@ ABOUT_PATHS = (
     *("lines.data", "lines.data.32", "lines.data.128", "pages.data", "stack.bytes"),
 )
 
-# Of so many windows the paths are recorded, unless a user wants fewer.
+# Windows of a case whose paths are recorded, unless a user wants fewer.
 ENOUGH_PATHS = 128
 
 # Metrics of the probe itself, not of a kernel.

@@ -22,7 +22,7 @@ from kentry.stats.exact import UNDECIDED
 if TYPE_CHECKING:
     from kentry.models.costs import CostTable
 
-# Functions, and misses after walks, are printed of so many cases.
+# Of at most this many cases, functions and misses after walks are printed.
 _FEW_CASES = 2
 # More counts of one case are a range.
 _NAMED = 6

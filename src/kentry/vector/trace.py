@@ -36,7 +36,7 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class Event(enum.IntEnum):
-    """What happened; `arg` is 0 where nothing else is said.
+    """What happened; `arg` is 0 unless its event names a meaning.
 
     A trace has no nested kernel entries (an interrupt in the kernel).  After SYSCALL a task is in
     a system call until its next EXIT, also across switches.  A new task's first event is an EXIT;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The compiled parts and LLVM's programs, and what is said where one is missing."""
+"""The compiled parts and LLVM's programs, and the error where one is missing."""
 
 import os
 import re

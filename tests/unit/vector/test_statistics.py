@@ -100,7 +100,7 @@ def test_sme_has_its_own_uses() -> None:
     trace = trace_of(rows)
     assert one(statistics(trace))["calls_used"] == 2
     assert one(statistics(trace, "sme"))["calls_used"] == 1
-    # Nothing is said of a trace without events.
+    # A trace without events has no statistics.
     found = statistics(trace_of([]))
     assert not found.user.any()
     assert found.most(5) == []
