@@ -23,7 +23,7 @@
 #include "text.h"
 #include "vector.h"
 #include "copies.h"
-#include "windows.h" /* for _start only */
+#include "start.h"
 
 #define MAP_SHARED_ANONYMOUS 0x21
 

@@ -51,6 +51,7 @@
 #include "system.h"
 #include "text.h"
 #include "timed.h"
+#include "start.h"
 #include "windows.h"
 
 #define E2BIG 7
@@ -164,7 +165,7 @@ static const struct probe_case *find_case(const char *name, long length)
 	return 0;
 }
 
-int find_cell(const char *name, long length, struct cell *cell)
+static int find_cell(const char *name, long length, struct cell *cell)
 {
 	long base = 0;
 
@@ -213,7 +214,7 @@ static long entry_status(const struct entry *entry)
 	return child < 0 ? child : wait_child(child);
 }
 
-long takes_entry(const struct entry *entry)
+static long takes_entry(const struct entry *entry)
 {
 	long status = entry_status(entry);
 
@@ -524,7 +525,8 @@ static void report_end(long done)
 static int time_cases(const struct timing *timing)
 {
 	struct line line = console_line("end groups=");
-	long done = run_timed(timing, next_name);
+	const struct cells cells_by_name = { next_name, find_cell, takes_entry };
+	long done = run_timed(timing, &cells_by_name);
 
 	if (done < 0)
 		return 1;

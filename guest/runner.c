@@ -26,7 +26,7 @@
 #include "macros.h"
 #include "system.h"
 #include "text.h"
-#include "windows.h" /* for _start only */
+#include "start.h"
 
 #define WORKLOAD_FILE "/kentry/workload"
 #define PREPARE_FILE "/kentry/prepare"
@@ -395,7 +395,6 @@ static long be_called(long argc, char **argv)
 /* Entered from _start, as the probe. */
 __attribute__((noreturn, used)) void probe_start(long *stack)
 {
-	(void)entries;
 	if (SYS(getpid, 0, 0, 0, 0) == 1)
 		be_init();
 	exit_child(be_called(stack[0], (char **)(stack + 1)));

@@ -6,9 +6,6 @@
 #include "text.h"
 #include "vector.h"
 
-/* What "after" sleeps: more than the second of the arm64 proposals that stop tracking SVE. */
-#define SLEEP_AFTER_NS 1200000000
-
 /* Vector lengths as a new process has them; 0 where there is no such unit. */
 static long default_bits[ARRAY_SIZE(units)];
 
@@ -105,15 +102,6 @@ int parse_state(const char *text, struct state *state)
 }
 
 /* --- running ---------------------------------------------------------- */
-
-void use_before_windows(const struct state *state)
-{
-	if (!state || state->use == USE_NEVER || state->use == USE_EACH)
-		return;
-	state->unit->use();
-	if (state->use == USE_AFTER)
-		sleep_for(SLEEP_AFTER_NS);
-}
 
 /* The bits that this task has, after it asked for those of the state. */
 static long take_bits(const struct state *state)

@@ -34,7 +34,7 @@ _PAGE = 4096
 _CODE, _DATA = 0, 1
 _Blocks = NDArray[np.int64]
 
-# A program reads one byte in 64, from this address on; as guest/timed.c's walk.
+# A program reads one byte in 64, from this address on; as walk() of guest/shared.c.
 _STEP, _WALKED = 64, 1 << 40
 _SHORTEST_WALK = 4096
 

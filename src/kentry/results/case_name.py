@@ -12,7 +12,7 @@
 The rest changes only how time is measured.  `+cache=` times each call by itself: `warm` directly
 after the previous one, `cold` or a size (256K, 4M) after a walk over that much memory.
 `+extra=1/N` adds a call after every N: a slowdown of known size, to test kentry itself.
-The probe reads the same names (guest/state.c, guest/timed.c).
+The probe reads the same names (guest/state.c, guest/slots.c).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from kentry.progress import Update
 # Two clocks of a machine may drift apart by this share: NTP slews one by 0.05 % at most.
 _CLOCK_DRIFT = 0.002
 _CLOCK_SLACK = 1_000_000  # the most ns between two consecutive readings of clocks
-MOST_SLOTS = 64  # of the probe for processes: guest/timed.c
+MOST_SLOTS = 64  # of the probe for processes: guest/slots.h
 # A run of the probe is stopped after this multiple of its expected time, plus these seconds.
 _PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
 PILOT_GROUPS = 4  # of the first run, which shows how long a group takes
