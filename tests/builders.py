@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Small recordings for tests, spelled as the functions a path goes through, or as times."""
 
+import functools
 import json
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.results.recording import (
@@ -267,7 +268,14 @@ def skip_without(find: Callable[[], object], missing: type[Exception]) -> None:
         pytest.skip(f"{err} (to make this a failure: KENTRY_TEST_FORCE=1)")
 
 
-def schema(name: str) -> dict[str, Any]:
-    """A shipped JSON schema: "recording-1"."""
-    document: dict[str, Any] = json.loads((ROOT / "schema" / f"{name}.schema.json").read_text())
-    return document
+def validate(document: object, name: str) -> None:
+    """Raises ValidationError where a document is not as a shipped schema says: "recording-1"."""
+    _validator(name).validate(document)
+
+
+@functools.cache
+def _validator(name: str) -> Draft202012Validator:
+    # jsonschema.validate() checks the schema itself each time, which takes 50 ms.
+    schema = json.loads((ROOT / "schema" / f"{name}.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)

@@ -4,10 +4,9 @@
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from tests.builders import schema
+from tests.builders import validate
 
 from .test_record import KERNEL, fetched, kentry
 
@@ -26,7 +25,7 @@ def test_a_real_kernel_is_held_against_its_budgets(tmp_path: Path) -> None:
     assert "--update writes it" in kentry(*words, code=2).stderr
     kentry(*words, "--bisect", code=128)
     document = json.loads(kentry(*words, "--update", "--json").stdout)
-    jsonschema.validate(document, schema("check-1"))
+    validate(document, "check-1")
     value = {row["name"]: row["value"] for row in document["rows"]}
     assert file.read_text().splitlines()[2:4] == [
         f"getppid = {value['getppid']} # roomy",

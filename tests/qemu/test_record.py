@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from kentry.arch import ARCHES, find_arch
@@ -21,7 +20,7 @@ from kentry.kernels.resolve import resolve
 from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
 from kentry.results.recording import Recording
-from tests.builders import schema
+from tests.builders import validate
 from tests.places import silent
 
 from .conftest import or_skip, timed
@@ -65,7 +64,7 @@ def test_two_runs_give_the_same_bytes_as_the_schema_says(arch: str) -> None:
     words = ("record", KERNEL, "--arch", arch, "--json", "-q")
     first, second = (kentry(*words).stdout for _ in range(2))
     document = json.loads(first)
-    jsonschema.validate(document, schema("recording-1"))
+    validate(document, "recording-1")
     assert json.dumps(document["cases"]) == json.dumps(json.loads(second)["cases"])
     names = {case["name"] for case in document["cases"]}
     assert {*NULL_CALLS, "clock_gettime", "clock_gettime@vdso", "openat+close", "pipe"} <= names
@@ -96,7 +95,7 @@ def test_a_hundred_repeats_have_no_spread(arch: str) -> None:
 def test_diff_of_two_kernels_adds_up_and_names_what_it_counts() -> None:
     words = ("diff", "debian:6.1", "debian:6.12", "--arch", "arm64", "--json", "-q")
     document = json.loads(kentry(*words).stdout)
-    jsonschema.validate(document, schema("comparison-1"))
+    validate(document, "comparison-1")
     assert len(document["cases"]) == 14
     total = named = 0
     for case in document["cases"]:

@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from kentry.arch import ARCHES, find_arch
@@ -20,7 +19,7 @@ from kentry.count.recorder import measure
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.resolve import line_up
-from tests.builders import schema
+from tests.builders import validate
 from tests.places import silent
 
 from .conftest import GetEmulator, timed
@@ -44,7 +43,7 @@ def recorded(kernel: str, arch: str, *words: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
         kentry("record", kernel, "--arch", arch, "--json", "-q", *words).stdout
     )
-    jsonschema.validate(document, schema("recording-1"))
+    validate(document, "recording-1")
     return document
 
 
@@ -92,7 +91,7 @@ def test_arm64_traded_a_trap_for_a_flush() -> None:
         fetched(kernel, "arm64")
     words = ("diff", "debian:6.1", KERNEL, "--arch", "arm64", "--case", "getppid+vec=each")
     document = json.loads(kentry(*words, "--json", "-q").stdout)
-    jsonschema.validate(document, schema("comparison-1"))
+    validate(document, "comparison-1")
     [case] = document["cases"]
     changes = {(one["name"], one["cause"]): (one["old"], one["new"]) for one in case["events"]}
     assert changes["trap", "first use"] == (1, 0)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from filelock import FileLock
 
@@ -28,7 +27,7 @@ from kentry.results.recording import Recording, write_recording
 from kentry.study import commits as study_commits
 from kentry.study.bisection import _only_comments
 from kentry.study.commits import State
-from tests.builders import recording, schema, timed
+from tests.builders import recording, timed, validate
 from tests.unit.kernels import sources
 
 # COMMIT FILE: each commit's tree has its recording; one that does not build has none.
@@ -90,7 +89,7 @@ class Tree:
     def printed(self) -> dict[str, Any]:
         """The JSON on standard output, which is what its schema says."""
         document: dict[str, Any] = json.loads(self.capsys.readouterr().out)
-        jsonschema.validate(document, schema("bisection-1"))
+        validate(document, "bisection-1")
         return document
 
     @property

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from kentry.cli import main
@@ -26,7 +25,7 @@ from kentry.errors import (
     UserError,
 )
 from kentry.results.recording import Recording, read_recording, write_recording
-from tests.builders import recording, schema
+from tests.builders import recording, validate
 
 KERNEL = "debian:6.12"
 Write = Callable[[str], str]
@@ -266,7 +265,7 @@ def test_update_writes_what_was_measured(tmp_path: Path, budgets: Write, capsys:
     name = budgets(text)
     assert run(name, "--update", "--json") == 0
     document = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, schema("check-1"))
+    validate(document, "check-1")
     assert (tmp_path / name).read_text() == text.replace("310", "312").replace("900", "699")
     changes = [(one["name"], one["old"], one["new"]) for one in document["changes"]]
     assert changes == [("getppid", 310, 312), ("read", 900, 699)]

@@ -4,7 +4,6 @@
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from kentry.arch import ARCHES
@@ -58,7 +57,7 @@ def test_diff_estimates_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = printed(capsys, *words, "--json")
     assert status == 0
     document = json.loads(out)
-    jsonschema.validate(document, builders.schema("comparison-1"))
+    builders.validate(document, "comparison-1")
     (case,) = document["cases"]
     sides = {one["core"]: (one["old"]["low"], one["new"]["low"]) for one in case["estimates"]}
     for core, (old, new) in sides.items():

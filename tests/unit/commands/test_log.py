@@ -7,12 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from kentry.cli import main
 from kentry.results.recording import write_recording
-from tests.builders import built, recording, schema
+from tests.builders import built, recording, validate
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def parsed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, schema("log-1"))
+    validate(document, "log-1")
     return document
 
 

@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from kentry.arch import host_arch
 from kentry.cli import main
 from kentry.commands.stat import Options
 from kentry.results.recording import read_recording
-from tests.builders import schema
+from tests.builders import validate
 from tests.places import BLOCK_CALLS, COUNTERS, FakePlace, opened
 
 NS = {"getppid": 80.0, "getpid": 80.8, "invalid": 60.0, "read": 120.0}
@@ -53,7 +52,7 @@ def said(words: Sequence[str], capsys: Capture, code: int = 0) -> str:
 
 def document(words: Sequence[str], capsys: Capture, kind: str, code: int = 0) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(said([*words, "--json"], capsys, code))
-    jsonschema.validate(found, schema(kind))
+    validate(found, kind)
     return found
 
 
@@ -188,9 +187,7 @@ def test_two_kernels_are_booted_interleaved(use: Use, capsys: Capture, tmp_path:
     assert times["interval"][0] < 5 < times["interval"][1]
     for word in ("old", "new"):
         recording = read_recording(tmp_path / f"k.{word}.json")
-        jsonschema.validate(
-            json.loads((tmp_path / f"k.{word}.json").read_text()), schema("recording-1")
-        )
+        validate(json.loads((tmp_path / f"k.{word}.json").read_text()), "recording-1")
         assert len({one.boot for one in recording.cases[0].noisy["ns"].samples}) == 12
 
 

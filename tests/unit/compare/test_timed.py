@@ -3,7 +3,6 @@
 
 import math
 
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
@@ -13,9 +12,8 @@ from kentry.errors import UserError
 from kentry.results.comparison import Comparison, TimedComparison
 from kentry.results.document import to_json
 from kentry.results.recording import NoisyMetric, Recording
-from tests.builders import imported, noisy, processes, recording, schema, timed
+from tests.builders import imported, noisy, processes, recording, timed, validate
 
-SCHEMA = schema("comparison-1")
 OLD, NEW = (0, 3), (1, 2)
 
 
@@ -77,7 +75,7 @@ def test_too_few_groups_decide_nothing_and_have_no_interval() -> None:
     row = only(compare(timed({"x": 78.4}, OLD, groups=3), timed({"x": 70}, NEW, groups=3)))
     assert (row.verdict, row.interval, row.paired) == ("undecided", None, True)
     assert row.reason
-    jsonschema.validate(to_json(compare(timed({"x": 1.0}, groups=1), timed({"x": 2.0}))), SCHEMA)
+    validate(to_json(compare(timed({"x": 1.0}, groups=1), timed({"x": 2.0}))), "comparison-1")
 
 
 @pytest.mark.parametrize("sessions", [("0a", "0b"), ("0a", ""), ("", "")])
@@ -92,7 +90,7 @@ def test_measured_apart_decides_nothing_whatever_the_interval(sessions: tuple[st
     assert row.interval and row.interval[1] < 0
     assert row.percent and row.percent < -40
     assert "kentry stat --compare" in row.caveats[0]["text"]
-    jsonschema.validate(to_json(comparison), SCHEMA)
+    validate(to_json(comparison), "comparison-1")
 
 
 def test_groups_that_only_one_side_has_are_left_out() -> None:
@@ -141,7 +139,7 @@ def test_an_imported_number_is_shown_and_decides_nothing() -> None:
     assert (row.verdict, row.interval, kinds(row)) == ("undecided", None, ["unsupported"])
     assert "interval, repetitions, kernel" in row.caveats[0]["text"]
     assert "differs" in {caveat["kind"] for caveat in comparison.caveats}
-    jsonschema.validate(to_json(comparison), SCHEMA)
+    validate(to_json(comparison), "comparison-1")
 
 
 def test_values_without_a_ratio_are_undecided() -> None:
@@ -152,7 +150,7 @@ def test_values_without_a_ratio_are_undecided() -> None:
         a = timed({"x": zeros}, target={"session": "0a"})
         comparison = compare(a, timed({"x": 78.4}, target={"session": session}))
         assert (only(comparison).verdict, kinds(only(comparison))) == ("undecided", ["unsupported"])
-        jsonschema.validate(to_json(comparison), SCHEMA)
+        validate(to_json(comparison), "comparison-1")
 
 
 # --- both axes -----------------------------------------------------------
@@ -185,7 +183,7 @@ def test_a_change_on_an_identical_path_is_layout() -> None:
     assert (row.identical_path, row.verdict, kinds(row)) == (True, "worse", ["layout"])
     assert row.is_layout
     assert "--config CONFIG_DEBUG_FORCE_FUNCTION_ALIGN_64B=y" in row.caveats[0]["text"]
-    jsonschema.validate(to_json(comparison), SCHEMA)
+    validate(to_json(comparison), "comparison-1")
 
 
 def test_unknown_paths_are_neither_identical_nor_different() -> None:

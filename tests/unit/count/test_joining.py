@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Several boots become one recording, and no path of any loses an instruction; so do two axes."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,11 +27,9 @@ from kentry.results.recording import (
     to_json,
     write_recording,
 )
-from tests import ROOT
-from tests.builders import imported, recording, timed
+from tests.builders import imported, recording, timed, validate
 from tests.unit.vector.builders import MARKERS, with_events
 
-SCHEMA = json.loads((ROOT / "schema" / "recording-1.schema.json").read_text())
 EVENTS = (
     VectorEvent("discard", "syscall", "do_trap_ecall_u", 10),
     VectorEvent("save", "user copy", "kernel_vector_begin", 1),
@@ -76,7 +72,7 @@ def test_two_boots_share_their_code() -> None:
     assert (other.role, other.times, other.why) == (OTHER, 1, "less")
     assert both.target["cpu"] == "max,vlen=128 / max,vlen=256"
     assert both.markers == MARKERS
-    jsonschema.validate(to_json(both), SCHEMA)
+    validate(to_json(both), "recording-1")
 
 
 def test_boots_with_the_same_code_stay_as_long() -> None:
@@ -163,7 +159,7 @@ def test_counts_and_times_of_one_kernel_are_one_recording(tmp_path: Path) -> Non
     times = timed({"getppid": 78.4, "getppid+cache=cold": 900.0})
     both = with_times(counts(), times)
     document = to_json(both)
-    jsonschema.validate(document, SCHEMA)
+    validate(document, "recording-1")
     assert [(one["name"], list(one["metrics"])) for one in document["cases"]] == [
         ("getppid", ["instructions", "user_instructions", "firmware_instructions", "ns"]),
         ("read", ["instructions", "user_instructions", "firmware_instructions"]),

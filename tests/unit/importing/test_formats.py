@@ -8,14 +8,13 @@ import json
 import time
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from kentry.errors import UserError
 from kentry.importing.import_file import FORMATS, import_file, recordings
 from kentry.results.recording import read_recording, to_json, write_recording
 from tests import ROOT
-from tests.builders import schema
+from tests.builders import validate
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported, values
 
@@ -322,4 +321,4 @@ def test_written_and_read_again(name: str, arch: str, tmp_path: Path) -> None:
         write_recording(recording, file)
         document = to_json(recording)
         assert to_json(read_recording(file)) == document
-        jsonschema.validate(json.loads(json.dumps(document)), schema("recording-1"))
+        validate(json.loads(json.dumps(document)), "recording-1")

@@ -29,10 +29,9 @@ from kentry.results.recording import (
 )
 from kentry.results.schemas import schemas
 from tests import ROOT
-from tests.builders import imported, recording, schema, timed
+from tests.builders import imported, recording, timed, validate
 from tests.unit.vector.builders import MARKERS, with_events
 
-SCHEMA = schema("recording-1")
 SAMPLE = recording(
     {"getppid": [("el0_svc", 40), ("__arm64_sys_getppid", 14)], "clock_gettime@vdso": []}
 )
@@ -87,7 +86,7 @@ def test_a_recording_is_as_the_schema_says_and_read_as_it_was_written(
     name: str, tmp_path: Path
 ) -> None:
     found, file = WHOLE[name], tmp_path / "r.json"
-    jsonschema.validate(to_json(found), SCHEMA)
+    validate(to_json(found), "recording-1")
     write_recording(found, file)
     assert read_recording(file) == found
     document = json.loads(file.read_text())
@@ -261,7 +260,7 @@ def changed(base: Recording, where: Sequence[Any], value: object) -> dict[str, A
 @pytest.mark.parametrize(("base", "where", "value"), [*SCHEMA_ALONE, *BOTH])
 def test_the_schema_refuses(base: Recording, where: tuple[Any, ...], value: object) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(changed(base, where, value), SCHEMA)
+        validate(changed(base, where, value), "recording-1")
 
 
 @pytest.mark.parametrize(("base", "where", "value"), [*READER_ALONE, *BOTH])
@@ -310,7 +309,7 @@ def test_events_are_not_known_where_no_path_was_recorded() -> None:
     document = to_json(replace(STATES, cases=lost))
     assert not [case for case in document["cases"] if "events" in case]
     assert [case["vector"]["calls"] for case in document["cases"] if "vector" in case] == [1, 1, 10]
-    jsonschema.validate(document, SCHEMA)
+    validate(document, "recording-1")
 
 
 def without_modal(*events: Sequence[VectorEvent]) -> CaseResult:
@@ -341,9 +340,9 @@ def test_events_are_the_modal_paths_or_those_that_all_paths_have() -> None:
 def test_every_kind_of_target_is_as_the_schema_says() -> None:
     for kind in ("local", "ssh", "board", "kvm", "import"):
         found = replace(TIMES, target={"kind": kind, "cpu_model": "X", "session": "0a"})
-        jsonschema.validate(to_json(found), SCHEMA)
+        validate(to_json(found), "recording-1")
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(to_json(replace(TIMES, target={"kind": "qemu"})), SCHEMA)
+        validate(to_json(replace(TIMES, target={"kind": "qemu"})), "recording-1")
 
 
 def test_a_vector_state_needs_an_architecture_that_is_known() -> None:

@@ -3,16 +3,13 @@
 
 import json
 
-import jsonschema
 import pytest
 
 from kentry.show.imported import imported_layout, imported_to_json
 from kentry.show.text import to_text
-from tests import ROOT
+from tests.builders import validate
 from tests.unit.importing import samples
 from tests.unit.importing.samples import imported
-
-SCHEMA = ROOT / "schema" / "import-1.schema.json"
 
 
 def table(text: str) -> list[list[str]]:
@@ -32,10 +29,9 @@ def test_a_side_without_a_name_has_no_change() -> None:
 
 
 def test_the_json_fits_its_schema() -> None:
-    schema = json.loads(SCHEMA.read_text())
     for sample in samples.ALL.values():
         document = json.loads(json.dumps(imported_to_json([imported(sample)]), allow_nan=False))
-        jsonschema.validate(document, schema)
+        validate(document, "import-1")
 
 
 def test_the_json_keeps_published_digits_and_names_the_base() -> None:

@@ -4,7 +4,6 @@
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from kentry.cli import main
@@ -13,7 +12,7 @@ from kentry.results.recording import Recording, SourceLine, write_recording
 from kentry.show.paths import annotation_layout, place_text
 from kentry.show.text import to_text
 from tests import ROOT
-from tests.builders import recording, schema
+from tests.builders import recording, validate
 
 INNER = SourceLine("arch/arm64/include/asm/irqflags.h", 33, "arch_local_irq_enable")
 MIDDLE = SourceLine("include/linux/entry.h", 5, "enter")
@@ -63,4 +62,4 @@ def test_the_json_has_whole_names(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_the_difference_of_two_paths_fits_its_schema() -> None:
     golden = ROOT / "tests" / "golden" / "path-diff.json"
-    jsonschema.validate(json.loads(golden.read_text()), schema("path-diff-1"))
+    validate(json.loads(golden.read_text()), "path-diff-1")

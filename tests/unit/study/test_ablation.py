@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from kentry.boot.exact import ExactOptions
@@ -20,10 +18,8 @@ from kentry.results.studies import MEASURED, NO_BUILD
 from kentry.study import ablation as study_ablation
 from kentry.study.ablation import Trial, ablate, tabulate
 from kentry.study.plan import Outcome, Unit
-from tests import ROOT
-from tests.builders import built, recording
+from tests.builders import built, recording, validate
 
-SCHEMA = json.loads((ROOT / "schema" / "ablation-1.schema.json").read_text())
 BASE = recording({"read": [("a", 20)], "getppid": [("a", 10)]})
 
 
@@ -53,7 +49,7 @@ def test_rows_are_sorted_by_cost_and_those_without_numbers_come_last() -> None:
     assert found.passed_over == ("CONFIG_ELSEWHERE",)
     assert found.rows[-1].problem == "Kconfig dropped it."
     assert not found.rows[-1].cases
-    jsonschema.validate(to_json(found), SCHEMA)
+    validate(to_json(found), "ablation-1")
 
 
 def test_without_getppid_the_first_case_decides() -> None:

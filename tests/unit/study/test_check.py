@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
@@ -17,7 +16,7 @@ from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recordin
 from kentry.results.studies import Check, CheckRow
 from kentry.study.budgets import read_budgets
 from kentry.study.check import check, new_limits
-from tests.builders import imported, recording, schema, timed
+from tests.builders import imported, recording, timed, validate
 from tests.unit.compare.test_contexts import in_contexts, stat
 
 
@@ -30,7 +29,7 @@ def checked(file: Path, lines: str, found: Recording, baseline: Recording | None
     """The check of these lines of [arm64]."""
     file.write_text(f"[arm64]\n{lines}\n" if not lines.startswith("[") else lines)
     result = check(read_budgets(file), found, baseline)
-    jsonschema.validate(json.loads(dump(result)), schema("check-1"))
+    validate(json.loads(dump(result)), "check-1")
     return result
 
 

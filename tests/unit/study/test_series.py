@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of a series: steps against the last count there is, sums, what else differs."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
@@ -34,12 +32,10 @@ from kentry.show.text import to_text
 from kentry.study import series as study_series
 from kentry.study.plan import Outcome, Unit
 from kentry.study.series import measure_series, tabulate
-from tests import ROOT
-from tests.builders import built, outcome
+from tests.builders import built, outcome, validate
 from tests.unit.kernels import sources
 from tests.unit.vector.builders import with_events
 
-SCHEMA = json.loads((ROOT / "schema" / "series-1.schema.json").read_text())
 ORIGIN = {"base": "source:6.12", "base-commit": "a" * 40}
 
 BASE = built({"getppid": [("el0_svc", 40), ("invoke_syscall", 20)], "vdso": []})
@@ -51,7 +47,7 @@ def table(*kernels: Recording | tuple[str, Problem], **more: Any) -> Series:
     """The series of the baseline and of a patch for each further kernel, as its schema says."""
     rows = [outcome(number, f"patch {number}", one) for number, one in enumerate(kernels)]
     series = tabulate(rows, ORIGIN, **more)
-    jsonschema.validate(to_json(series), SCHEMA)
+    validate(to_json(series), "series-1")
     return series
 
 
@@ -97,7 +93,7 @@ def test_a_step_has_the_events_that_changed_in_it() -> None:
     ]
     assert events == [[], [("save", 0, 2)], [("discard", 1, 0)], []]
     document = to_json(series)
-    jsonschema.validate(document, SCHEMA)
+    validate(document, "series-1")
     cells = [row["cases"].get(STATE, {}) for row in document["rows"]]
     assert ["events" in cell for cell in cells] == [False, True, False, True, False]
     assert cells[1]["events"] == [
@@ -222,7 +218,7 @@ def test_a_patch_of_which_nothing_is_compiled_says_so(
     monkeypatch.setattr(made_of, "read", lambda folder: made_of.MadeOf(files, {}, {}))
     monkeypatch.setattr(build, "plan", lambda *_: SimpleNamespace(key=lambda: "x"))
     series = tabulate(measure_series(lineup, [UNIT], lambda number, one: one), ORIGIN)
-    jsonschema.validate(to_json(series), SCHEMA)
+    validate(to_json(series), "series-1")
     rows = to_json(series)["rows"]
     assert [row.get("not_compiled") for row in rows] == [None, None, ["arm64"], None]
     text = to_text(series_layout(series, functions=False))

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from kentry.errors import MachineError
@@ -41,7 +40,7 @@ from kentry.time.measurements import (
 from kentry.time.preflight import Facts
 from kentry.time.sampling import Output, Sampler, Settings
 from kentry.time.session import Session
-from tests.builders import schema
+from tests.builders import validate
 from tests.places import GHZ, LOOP_NS, FakePlace, silent
 
 FOUR = Settings(turns=4, blocks=4)
@@ -155,7 +154,7 @@ def test_a_recording_is_what_the_schema_says_and_comes_back(
     slots: tuple[str, ...], tmp_path: Path
 ) -> None:
     recording = recorded(FakePlace({"getppid": 80.0, "read": 120.0}), *slots)
-    jsonschema.validate(to_json(recording), schema("recording-1"))
+    validate(to_json(recording), "recording-1")
     write_recording(recording, tmp_path / "it.json")
     back = read_recording(tmp_path / "it.json")
     assert back == recording

@@ -14,15 +14,11 @@ from kentry.models.costs import shipped
 from kentry.vector.documents import ReplayDocument, schemas
 from kentry.vector.trace import Event, VectorTrace
 from tests import ROOT
+from tests.builders import validate
 from tests.unit.vector.traces import META, SVE_TRAP, Row, save, trace_of
 
 SCHEMAS = ROOT / "schema"
 NS = 10**6
-
-
-def schema(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
-    return found
 
 
 def used_and_called(task: int, uses: int, calls: int) -> list[Row]:
@@ -61,24 +57,24 @@ def traces(tmp_path: Path) -> list[str]:
 
 def test_statistics(traces: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     document = printed(capsys, "stats", traces[0])
-    jsonschema.validate(document, schema("vector-statistics-1"))
+    validate(document, "vector-statistics-1")
     assert document["sums"]["calls"] == 65
     document["tasks"][0]["traps"] = -1
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, schema("vector-statistics-1"))
+        validate(document, "vector-statistics-1")
 
 
 @pytest.mark.slow
 def test_a_replay_of_traces(traces: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     for files in (traces[:1], traces):
         document = printed(capsys, "replay", *files, "--sweep", "count")
-        jsonschema.validate(document, schema("vector-replay-1"))
+        validate(document, "vector-replay-1")
         assert len(document["traces"]) == len(files)
         assert bool(document["means"]) == (len(files) > 1)
         assert document["traces"][0]["policies"][0]["policy"] == "optimal"
     document["traces"][0]["check"]["exact"] = "yes"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, schema("vector-replay-1"))
+        validate(document, "vector-replay-1")
 
 
 def test_a_replay_of_an_older_version_is_read() -> None:
@@ -96,10 +92,10 @@ def test_a_replay_of_an_older_version_is_read() -> None:
 @pytest.mark.parametrize("name", shipped())
 def test_cost_tables(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     document = printed(capsys, "costs", name)
-    jsonschema.validate(document, schema("costs-1"))
+    validate(document, "costs-1")
     document["figures"]["trap"] = {"value": 1}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, schema("costs-1"))
+        validate(document, "costs-1")
 
 
 @pytest.mark.parametrize("name", schemas())

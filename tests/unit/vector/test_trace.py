@@ -22,10 +22,9 @@ from kentry.vector.trace import (
     read_trace,
     write_trace,
 )
-from tests import ROOT
+from tests.builders import validate
 from tests.unit.vector.traces import META, columns_of, random_rows, same, save, trace_of
 
-SCHEMA = json.loads((ROOT / "schema" / "vector-trace-1.schema.json").read_text())
 # More than a row group.
 SAMPLE = trace_of(random_rows(70_000))
 
@@ -52,10 +51,10 @@ def test_what_is_written_is_read_and_is_parquet_for_anyone(file: Path) -> None:
 def test_the_metadata_is_as_the_schema_says(file: Path) -> None:
     save(file, SAMPLE)
     document = json.loads(pq.read_metadata(file).metadata[METADATA_KEY])
-    jsonschema.validate(document, SCHEMA)
+    validate(document, "vector-trace-1")
     for name in ("schema", "arch", "kernel", "workload", "policy", "tasks", "caveats"):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({k: v for k, v in document.items() if k != name}, SCHEMA)
+            validate({k: v for k, v in document.items() if k != name}, "vector-trace-1")
 
 
 def test_parts_of_any_size_are_one_trace(file: Path) -> None:
