@@ -25,7 +25,7 @@ BUDGET = {
     "arch": 1315,
     "boot": 1988,
     "commands": 2925,
-    "compare": 1549,
+    "compare": 1663,
     "count": 1194,
     "host": 1385,
     "importing": 517,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33106
+TESTS_BUDGET = 33317
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kentry.arch import find_arch
 from kentry.arch.record import Arch
+from kentry.compare.code import changed_functions
 from kentry.path.variation import (
     Calls,
     calls_by_context,
@@ -85,13 +86,27 @@ def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
         if all(own.get(name, body) == body for own in bodies)
     }
     paired = bool(old.recording.contexts) and old.recording.contexts == new.recording.contexts
-    return changes(calls_by_context(*old), calls_by_context(*new), agreed, paired=paired)
+    return changes(
+        calls_by_context(*old),
+        calls_by_context(*new),
+        agreed,
+        changed_functions(old.recording, new.recording),
+        paired=paired,
+    )
 
 
 def changes(
-    old: Mapping[int, Calls], new: Mapping[int, Calls], bodies: Mapping[str, int], *, paired: bool
+    old: Mapping[int, Calls],
+    new: Mapping[int, Calls],
+    bodies: Mapping[str, int],
+    changed: Set[str] = frozenset(),
+    *,
+    paired: bool,
 ) -> dict[str, Change]:
-    """Each function's change; `bodies`: those of loop_bodies(); `paired`: contexts are the same."""
+    """Each function's change; `bodies`: those of loop_bodies(); `paired`: contexts are the same.
+
+    Where a function is `changed`, by changed_functions(), other contexts explain no difference.
+    """
     names = dict.fromkeys(name for side in (old, new) for own in side.values() for name in own)
     both: Sequence[int] = sorted(old.keys() & new.keys()) if paired else ()
     by_function = {}
@@ -105,7 +120,8 @@ def changes(
             change = sum(b[both[0]]) - sum(a[both[0]])
             by_function[name] = Change(change, change)
             continue
-        likely = [_of_calls(*alike, both, body) for alike in _called_alike(a, b)]
+        groups = [_by_sums(a, b)] if name in changed else _called_alike(a, b)
+        likely = [_of_calls(*group, both, body, name in changed) for group in groups]
         lows, highs = zip(*likely, strict=True)
         by_function[name] = Change(min(lows), max(highs))
     return by_function
@@ -123,8 +139,7 @@ def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts,
         number for number in seen[0] if all(own[number] >= _OFTEN * own.total() for own in seen)
     ]
     if any(2 * sum(own[number] for number in often) <= own.total() for own in seen):
-        sums = [{at: (sum(calls),) for at, calls in side.items()} for side in sides]
-        return [(sums[0], sums[1])]
+        return [_by_sums(old, new)]
     return [
         (
             {at: calls for at, calls in old.items() if len(calls) == number},
@@ -134,7 +149,17 @@ def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts,
     ]
 
 
-def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int) -> Change:
+def _by_sums(old: _InContexts, new: _InContexts) -> tuple[_InContexts, _InContexts]:
+    """All calls as one, unless all contexts have the same number of calls."""
+    if len({len(calls) for side in (old, new) for calls in side.values()}) == 1:
+        return old, new
+    before, after = ({at: (sum(calls),) for at, calls in side.items()} for side in (old, new))
+    return before, after
+
+
+def _of_calls(
+    old: _InContexts, new: _InContexts, both: Sequence[int], body: int, changed: bool
+) -> Change:
     pairs = [(old[at], new[at]) for at in both if at in old and at in new]
     return sum_of(
         _change(
@@ -142,38 +167,46 @@ def _of_calls(old: _InContexts, new: _InContexts, both: Sequence[int], body: int
             Counter(own[call] for own in new.values()),
             {after[call] - before[call] for before, after in pairs},
             body,
+            changed,
         )
         for call in range(len(next(iter(old.values()))))
     )
 
 
-def _change(old: Counter[int], new: Counter[int], pairs: Set[int], body: int) -> Change:
+def _change(
+    old: Counter[int], new: Counter[int], pairs: Set[int], body: int, changed: bool
+) -> Change:
     """The change between both sides' counts, with their contexts; `pairs` are by context."""
     if len(pairs) == 1:
         return Change(*pairs, *pairs)
-    if body and min(old) and min(new):
-        rounds = {(count - min(old)) % body for count in old.keys() | new.keys()}
-        if rounds == {0}:
-            return Change(0, 0)
-    shift = min(new) - min(old)
-    if {count + shift for count in old} == new.keys() or {0} in (old.keys(), new.keys()):
-        # Of a function that only one kernel has: its least share.
+    shift, top = min(new) - min(old), max(new) - max(old)
+    moved = {count + shift for count in old} == new.keys()
+    rounds = {(count - min(old)) % body for count in old.keys() | new.keys()} if body else set()
+    are_rounds = rounds == {0} and bool(min(old) and min(new))
+    if changed and moved and not are_rounds:
         return Change(shift, shift)
-    if _of_contexts(old, new, pairs):
-        return Change(0, 0)
-    common = old.keys() & new.keys()
-    likely = {*pairs, shift, max(new) - max(old)} if not common else set()
-    fitting = [by for by in likely if _is_within({count + by for count in old}, new.keys())]
-    if fitting:
-        # The least change, or the one that explains more contexts.
-        by_size = sorted(fitting, key=abs)
-        shares = [
-            sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old) for by in by_size
-        ]
-        both = by_size[0], by_size[shares.index(max(shares))]
-        return Change(min(both), max(both))
-    between = {*pairs} or {shift, max(new) - max(old)}
-    if not pairs and max(min(old), min(new)) <= min(max(old), max(new)):
+    if not changed:
+        if are_rounds:
+            return Change(0, 0)
+        if moved or {0} in (old.keys(), new.keys()):
+            # Of a function that only one kernel has: its least share.
+            return Change(shift, shift)
+        if _of_contexts(old, new, pairs):
+            return Change(0, 0)
+        common = old.keys() & new.keys()
+        likely = {*pairs, shift, top} if not common else set()
+        fitting = [by for by in likely if _is_within({count + by for count in old}, new.keys())]
+        if fitting:
+            # The least change, or the one that explains more contexts.
+            by_size = sorted(fitting, key=abs)
+            shares = [
+                sum(min(old[n] / old.total(), new[n + by] / new.total()) for n in old)
+                for by in by_size
+            ]
+            both = by_size[0], by_size[shares.index(max(shares))]
+            return Change(min(both), max(both))
+    between = {*pairs} or {shift, top}
+    if not pairs and (are_rounds or max(min(old), min(new)) <= min(max(old), max(new))):
         # Each side has been between the other's counts: there may be no change at all.
         between.add(0)
     return Change(min(between), max(between))

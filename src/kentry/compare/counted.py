@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from kentry.arch import find_arch
+from kentry.compare.code import changed_functions
 from kentry.compare.contexts import (
     Change,
     Side,
@@ -192,7 +193,7 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
 
 
 def _is_identical(old: Side, new: Side) -> bool:
-    """Whether a context's path of one kernel is that of a context of the other."""
+    """Whether a context's path is one of the other kernel, and no context meets changed code."""
     # A stream takes long to make, and two are the same only where all functions' shares are.
     before, after = (
         {
@@ -201,6 +202,9 @@ def _is_identical(old: Side, new: Side) -> bool:
         }
         for case, recording in (old, new)
     )
+    changed = changed_functions(old.recording, new.recording)
+    if any(name in changed for shares in before | after for name, _ in shares):
+        return False
     alike = before.keys() & after.keys()
     return any(
         stream(before[shares], old.arch) == stream(after[shares], old.arch) for shares in alike

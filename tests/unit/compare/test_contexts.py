@@ -182,6 +182,46 @@ def test_a_call_that_many_contexts_make_is_compared_there() -> None:
         assert changes(old, new, {}, paired=paired) == {"f": Change(0, 1)}
 
 
+CHANGED = frozenset("f")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        # A helper that only the new kernel has, in half of the contexts, a quarter, all but one.
+        ([0] * 8, [0] * 4 + [6] * 4, (0, 6)),
+        ([0] * 8, [0] * 6 + [6] * 2, (0, 6)),
+        ([0] * 8, [0] + [6] * 7, (0, 6)),
+        ([0] * 8, [0] * 7 + [1], (0, 1)),
+        ([0] * 4 + [6] * 4, [0] * 8, (-6, 0)),
+        # A loop that has another length may have had another number of rounds.
+        ([100] * 4 + [124] * 2 + [140] * 2, [100] * 4 + [126] * 4, (-14, 0)),
+        ([100] * 4 + [108] * 4, [108] * 4 + [116] * 4, (0, 8)),
+        # What all contexts have more, or none.
+        ([20] * 4 + [80] * 4, [21] * 4 + [81] * 4, (1, 1)),
+        ([20] * 4 + [80] * 4, [20] * 4 + [80] * 4, (0, 0)),
+        # What explains counts of unchanged code does not explain these.
+        ([20] * 4 + [80] * 4, [80] * 8, (0, 60)),
+        ([40] * 7 + [116], [40] * 7 + [174], (0, 58)),
+    ],
+)
+def test_contexts_explain_no_difference_of_changed_code(
+    old: list[int], new: list[int], change: tuple[int, int]
+) -> None:
+    before, after = ({n: {"f": [count]} for n, count in enumerate(one)} for one in (old, new))
+    bodies = {"f": 8} if max(old) > 99 else {}
+    there, back = Change(*change), Change(-change[1], -change[0])
+    assert changes(before, after, bodies, CHANGED, paired=False) == {"f": there}
+    assert changes(after, before, bodies, CHANGED, paired=False) == {"f": back}
+
+
+def test_changed_code_is_compared_context_by_context_too() -> None:
+    old, new = of_calls(*[[0]] * 6), of_calls(*[[0]] * 3, *[[6]] * 3)
+    assert changes(old, new, {}, CHANGED, paired=True) == {"f": Change(0, 6)}
+    old, new = of_calls([20], [80], [20, 20]), of_calls([21], [81], [21, 21])
+    assert changes(old, new, {}, CHANGED, paired=True) == {"f": Change(1, 2)}
+
+
 # Rounds of a loop in each context; of what never differs nobody can say that it could.
 ROUNDS = st.lists(st.integers(0, 5), min_size=6, max_size=16).filter(lambda n: len(set(n)) > 1)
 
