@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Prints files of /proc and /sys; facts.h lists the lines. */
 #include "facts.h"
+#include "macros.h"
 #include "system.h"
 #include "text.h"
 
@@ -11,7 +12,7 @@
 /* What is not in `line`'s 256 bytes: "kentry-probe nofile ", " -4095", the new line. */
 #define PATH_ROOM 224
 
-static char listed[MOST_BYTES + 1];
+static char listed[MOST_BYTES + 1] IN_PAGES;
 
 /* A line that the console cannot mistake for something else: printable ASCII, a tab is a blank. */
 static char printable(char byte)

@@ -15,6 +15,7 @@
 	X(bind, 200, 49, 361)                \
 	X(brk, 214, 12, 45)                  \
 	X(clock_gettime, 113, 228, 403)      \
+	X(clock_nanosleep, 115, 230, 267)    \
 	X(clone, 220, 56, 120)               \
 	X(clone3, 435, 435, 435)             \
 	X(close, 57, 3, 6)                   \

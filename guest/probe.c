@@ -57,9 +57,8 @@
 #define E2BIG 7
 #define S_IFCHR 0020000
 
-/* Of names that fit, and of cases by another entry instruction. */
+/* Of names that fit. */
 #define MOST_CELLS 4096
-#define MOST_COMPAT 256
 
 struct options {
 	long n, paths, warmup, rounds, links, check;
@@ -68,7 +67,7 @@ struct options {
 	struct timing timing;
 };
 
-char probe_stack[PROBE_STACK] __attribute__((aligned(4096), used));
+char probe_stack[PROBE_STACK] IN_PAGES;
 
 extern const struct probe_case *const __start_kentry_cases[];
 extern const struct probe_case *const __stop_kentry_cases[];
@@ -76,7 +75,7 @@ extern const struct probe_case *const __stop_kentry_cases[];
 /* --- which cases ------------------------------------------------------ */
 
 /* The names given, each a string, up to names_end. */
-static char names[65536 + 1];
+static char names[65536 + 1] IN_PAGES;
 static const char *names_end = names;
 static int names_given;
 
@@ -177,22 +176,10 @@ static int find_cell(const char *name, long length, struct cell *cell)
 
 		*cell = (struct cell){ find_case(name, native ? length : base), &entries[i], 0,
 				       name };
-		if (cell->c && (native || (of_entry == name + length && !cell->c->native_only)))
+		if (cell->c && (native || (of_entry == name + length && cell->c->compat_name)))
 			return 1;
 	}
 	return 0;
-}
-
-static struct line full_name(const struct probe_case *c, const struct entry *entry)
-{
-	struct line name = { 0 };
-
-	put(&name, c->name);
-	if (entry->compat) {
-		put(&name, "@");
-		put(&name, entry->name);
-	}
-	return name;
 }
 
 /* --- running them ----------------------------------------------------- */
@@ -253,9 +240,8 @@ static int run_or_report(const struct cell *cell, const struct pass *pass, int e
 }
 
 /* The cells chosen, in the catalogue's order, then those in vector states as they were named. */
-static struct cell cells[MOST_CELLS];
-static struct state states[MOST_CELLS];
-static struct line compat_names[MOST_COMPAT];
+static struct cell cells[MOST_CELLS] IN_PAGES;
+static struct state states[MOST_CELLS] IN_PAGES;
 static long cell_count;
 
 static int some_change_machine;
@@ -269,20 +255,12 @@ static void add_cell(struct cell cell)
 
 static void find_plain(const struct entry *entry)
 {
-	static long compat_count;
-
 	for (const struct probe_case *const *c = __start_kentry_cases; c < __stop_kentry_cases;
 	     c++) {
-		struct line name = full_name(*c, entry);
+		const char *name = entry->compat ? (*c)->compat_name : (*c)->name;
 
-		if ((entry->compat && (*c)->native_only) || !is_chosen(*c, name.text))
-			continue;
-		if (!entry->compat) {
-			add_cell((struct cell){ *c, entry, 0, (*c)->name });
-		} else if (compat_count < MOST_COMPAT) {
-			compat_names[compat_count] = name;
-			add_cell((struct cell){ *c, entry, 0, compat_names[compat_count++].text });
-		}
+		if (name && is_chosen(*c, name))
+			add_cell((struct cell){ *c, entry, 0, name });
 	}
 }
 
@@ -365,8 +343,8 @@ static long run_passes(const struct pass *count, const struct pass *path, const 
 static long run_all(const struct options *options)
 {
 	struct context context = { 0 };
-	const struct pass all = { "count", options->warmup, options->n, 0, 0 };
-	const struct pass all_paths = { "path", options->warmup, options->paths, options->n != 0,
+	const struct pass all = { "count", options->warmup, options->n, 0, 0, 0 };
+	const struct pass all_paths = { "path", options->warmup, options->paths, options->n != 0, 0,
 					0 };
 	int entry_ok[ARRAY_SIZE(entries)];
 	long done = 0;
@@ -378,19 +356,26 @@ static long run_all(const struct options *options)
 	find_stateful();
 	seed_random((unsigned long)options->timing.seed);
 	for (long round = 0; round < options->rounds; round++) {
-		const struct pass count = { "count", options->warmup,
-					    share(options->n, options, round), round != 0, 0 };
-		const struct pass path = { "path", options->warmup,
-					   share(options->paths, options, round),
-					   round != 0 || count.times, 0 };
-
 		if (round)
 			change_context(&context, options->links);
+		const struct pass count = { "count",
+					    options->warmup,
+					    share(options->n, options, round),
+					    round != 0,
+					    0,
+					    context.slept % REST_NS };
+		const struct pass path = { "path",
+					   options->warmup,
+					   share(options->paths, options, round),
+					   round != 0 || count.times,
+					   0,
+					   context.slept % REST_NS };
+
 		send_context(&context);
 		done += run_passes(&count, &path, entry_ok, 0);
 	}
 	if (options->check && !start_own_counter()) {
-		const struct pass check = { "check", options->warmup, options->check, 1, 1 };
+		const struct pass check = { "check", options->warmup, options->check, 1, 1, 0 };
 
 		CHANGE_MODE(MARK_COUNT);
 		run_round(&check, entry_ok, 0);

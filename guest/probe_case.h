@@ -23,8 +23,8 @@ enum changes {
 
 struct probe_case {
 	const char *name;
+	const char *compat_name; /* by the other entry instruction; null where that cannot run it */
 	const char *group; /* "": runs unless others are named; else only where it or the group is */
-	int native_only;   /* no other entry instruction can run it */
 	int needs_state;   /* it is nothing without a use of a vector unit */
 	int settles;	   /* what a window leaves to be done later is done before the next one */
 	int realtime;	   /* it runs tasks of SCHED_FIFO */

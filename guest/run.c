@@ -18,8 +18,6 @@ clock_gettime_fn vdso_fn;
 
 /* --- windows ---------------------------------------------------------- */
 
-/* RCU's callbacks and workers run meanwhile. */
-#define REST_NS 20000000
 /* A timer of realtime tasks goes on for up to two periods of 1 s (kernel/sched/rt.c). */
 #define REALTIME_NS 2100000000
 
@@ -202,14 +200,15 @@ static void announce(const struct cell *cell, const char *phase)
 /* --- one case --------------------------------------------------------- */
 
 /* `times` windows; 0, or -1 when a call did not return what the case wants. */
-static int run_phase(const struct cell *cell, struct work *w, const char *phase, long times)
+static int run_phase(const struct cell *cell, struct work *w, const struct pass *pass,
+		     const char *phase, long times)
 {
 	announce(cell, phase);
 	for (long i = 0; i < times; i++) {
 		int wrong;
 
 		if (cell->c->settles)
-			sleep_for(REST_NS);
+			sleep_to(REST_NS, pass->after);
 		wrong = run_window(cell, w);
 		if (wrong) {
 			report_error(cell, phase, wrong, wrong == 1 ? w->first.ret : w->second.ret);
@@ -271,7 +270,7 @@ static __attribute__((noinline)) long count_block(void (*body)(struct work *), s
 static int run_blocks(const struct cell *cell, struct work *w, const struct pass *pass)
 {
 	const struct body *body = &cell->entry->bodies[cell->c->shape];
-	static long counts[MOST_BLOCKS][2];
+	static long counts[MOST_BLOCKS][2] IN_PAGES;
 	long blocks = pass->times < MOST_BLOCKS ? pass->times : MOST_BLOCKS;
 
 	announce(cell, pass->phase);
@@ -308,12 +307,17 @@ int run_cell(const struct cell *cell, const struct pass *pass)
 	long err = begin_cell(cell, &w);
 
 	if (!err) {
+		/*
+		 * Time is counted in instructions, this program's among them: a case begins where
+		 * it would after another program of as many.
+		 */
+		sleep_to(REST_NS, pass->after);
 		use_before_windows(cell->state);
-		err = run_phase(cell, &w, "warm", pass->warmup);
+		err = run_phase(cell, &w, pass, "warm", pass->warmup);
 		if (!err && pass->in_blocks)
 			err = run_blocks(cell, &w, pass);
 		else if (!err)
-			err = run_phase(cell, &w, pass->phase, pass->times);
+			err = run_phase(cell, &w, pass, pass->phase, pass->times);
 		end_cell(cell, &w);
 		/* PID 1's time is the emulator's, and costs nothing. */
 		if (cell->c->realtime && SYS(getpid, 0, 0, 0, 0) == 1)

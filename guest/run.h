@@ -15,12 +15,16 @@ struct cell {
 	const char *name;
 };
 
+/* RCU's callbacks and workers run meanwhile; a multiple of the kernels' ticks (CONFIG_HZ). */
+#define REST_NS 20000000
+
 /* All cases are run once a pass, each `warmup` and then `times` windows. */
 struct pass {
 	const char *phase;
 	long warmup, times;
 	int is_again;  /* what is absent has been said */
 	int in_blocks; /* not in windows: `times` blocks, by the machine's own counter */
+	long after;    /* a multiple of REST_NS, in ns, a case begins */
 };
 
 extern clock_gettime_fn vdso_fn; /* null where there is none */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Slots by their names; slots.h says what each function does. */
 #include "clock.h"
+#include "macros.h"
 #include "slots.h"
 #include "state.h"
 #include "system.h"
@@ -14,7 +15,7 @@
 /* The largest common multiple of all slots' `extra`. */
 #define MOST_MULTIPLE (1L << 20)
 
-struct slot slots[MOST_SLOTS];
+struct slot slots[MOST_SLOTS] IN_PAGES;
 long slots_used;
 struct timing timing;
 

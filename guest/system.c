@@ -15,10 +15,11 @@
 #define LINUX_REBOOT_MAGIC1 0xfee1deadL
 #define LINUX_REBOOT_MAGIC2 672274793L
 #define LINUX_REBOOT_CMD_POWER_OFF 0x4321fedcL
+#define TIMER_ABSTIME 1
 #define NS_A_SECOND 1000000000
 
-char buffer[4096];
-char pages[PAGES_SIZE] __attribute__((aligned(4096)));
+char buffer[4096] IN_PAGES;
+char pages[PAGES_SIZE] IN_PAGES;
 
 long syscall_raw(long nr, long a, long b, long c, long d, long e, long f)
 {
@@ -30,6 +31,19 @@ void sleep_for(long ns)
 	const long time[2] = { ns / NS_A_SECOND, ns % NS_A_SECOND };
 
 	SYS(nanosleep, time, 0, 0, 0);
+}
+
+void sleep_to(long period, long after)
+{
+	long time[2], ns;
+
+	if (SYS(clock_gettime, CLOCK_MONOTONIC, time, 0, 0))
+		return;
+	ns = time[0] * NS_A_SECOND + time[1] - after;
+	ns += period - ns % period + after;
+	time[0] = ns / NS_A_SECOND;
+	time[1] = ns % NS_A_SECOND;
+	SYS(clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, time, 0);
 }
 
 void power_off(void)
@@ -68,20 +82,17 @@ long set_policy(long policy)
 }
 
 /* The kernel clears it and wakes who waits when the thread has ended (CLONE_CHILD_CLEARTID). */
-static volatile int thread;
+static volatile int thread FOR_KERNEL;
 
 long start_task(unsigned long flags, void (*run)(void))
 {
-	static char stack[THREAD_STACK] __attribute__((aligned(16)));
+	static char stack[THREAD_STACK] IN_PAGES;
 	/* struct clone_args, up to tls: flags, pidfd, child_tid, parent_tid, exit_signal, stack. */
-	const long arguments[8] = { (long)flags,
-				    0,
-				    (long)&thread,
-				    (long)&thread,
-				    flags == SPAWNED ? SIGCHLD : 0,
-				    (long)stack,
-				    sizeof(stack) };
+	static long arguments[8] FOR_KERNEL = { 0, 0,		(long)&thread, (long)&thread,
+						0, (long)stack, sizeof(stack) };
 
+	arguments[0] = (long)flags;
+	arguments[4] = flags == SPAWNED ? SIGCHLD : 0;
 	return clone3_call(NR_clone3, arguments, sizeof(arguments), run);
 }
 
@@ -105,6 +116,11 @@ long handle_signal(long number, void (*handler)(int))
 	const long action[4] = { (long)handler, ARCH_SA_RESTORER, (long)signal_return, 0 };
 
 	return SYS(rt_sigaction, number, action, 0, sizeof(action[3]));
+}
+
+long signal_this(long process)
+{
+	return syscall_on(probe_stack + PROBE_STACK / 2, NR_kill, process, SIGUSR1);
 }
 
 unsigned long auxv_value(const unsigned long *auxv, unsigned long type)

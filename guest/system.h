@@ -47,7 +47,10 @@ long syscall_raw(long nr, long a, long b, long c, long d, long e, long f);
 #define SYS(name, a, b, c, d) \
 	syscall_raw(NR_##name, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
+#define CLOCK_MONOTONIC 1
 void sleep_for(long ns);
+/* To the next time that is `after` ns behind a multiple of `period` ns since the machine started. */
+void sleep_to(long period, long after);
 /* PID 1 sleeps so long before it measures: workers and grace periods of boot have run. */
 #define SETTLE_NS 2000000000
 __attribute__((noreturn)) void power_off(void);
@@ -81,6 +84,8 @@ void join_thread(void);
 #define FUTEX_PRIVATE 128
 /* The task's `number` signals go to the handler. */
 long handle_signal(long number, void (*handler)(int));
+/* kill() of `process`, this one, with SIGUSR1: the frame of its handler has a fixed place. */
+long signal_this(long process);
 
 /* What the kernel says of the machine: the auxiliary vector, elf.h; 0 where it says nothing. */
 #define AT_HWCAP 16

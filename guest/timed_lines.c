@@ -3,6 +3,7 @@
 #include "bins.h"
 #include "clock.h"
 #include "counters.h"
+#include "macros.h"
 #include "slots.h"
 #include "system.h"
 #include "text.h"
@@ -14,7 +15,7 @@ int is_unsaid;
 /* --- words ------------------------------------------------------------ */
 
 /* These lines are longer than text.h's. */
-static char out[65536];
+static char out[65536] IN_PAGES;
 static unsigned long out_length;
 
 static void flush(void)

@@ -51,5 +51,6 @@ struct entry {
  * enough for a signal frame with the largest state, 64 KiB of ZA and 9 KiB of SVE.
  */
 #define PROBE_STACK 0x40000
+extern char probe_stack[PROBE_STACK];
 
 #endif

@@ -27,6 +27,8 @@ static __attribute__((noinline, used)) void make_program(void)
 }
 
 static long file;
+static char name[] FOR_KERNEL = "kentry", no_path[1] FOR_KERNEL;
+static char *arguments[] FOR_KERNEL = { name, 0 };
 
 static long setup(struct work *w)
 {
@@ -46,11 +48,9 @@ static long setup(struct work *w)
 /* Random addresses would decide how much of which page the kernel fills. */
 static void execute(void)
 {
-	const char *const arguments[] = { "kentry", 0 };
-
 	SYS(personality, ADDR_NO_RANDOMIZE, 0, 0, 0);
 	__asm__ volatile(MARK_ASM(MARK_BEGIN)::: "memory");
-	syscall_raw(NR_execveat, file, (long)"", (long)arguments, (long)&arguments[1],
+	syscall_raw(NR_execveat, file, (long)no_path, (long)arguments, (long)&arguments[1],
 		    AT_EMPTY_PATH, 0);
 	exit_child(1);
 }

@@ -3,7 +3,7 @@
 
 enum { TO_SLEEP, TO_ANSWER, TO_END };
 
-static volatile int word;
+static volatile int word FOR_KERNEL;
 
 static long wake(int value)
 {

@@ -6,7 +6,7 @@
  * the kernel adds for others (PR_SET_TIMERSLACK in prctl(2)).  In a longer sleep than 20 us there
  * would be more of the kernel's ticks.
  */
-static const long time[2] = { 0, 20000 };
+static long time[2] FOR_KERNEL = { 0, 20000 };
 
 /*
  * As a realtime task: of others the scheduler estimates the load (PELT, kernel/sched/pelt.c), and

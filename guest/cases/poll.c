@@ -6,8 +6,8 @@
 static struct {
 	int fd;
 	short events, got;
-} polled = { .events = POLLIN };
-static const long no_time[2];
+} polled FOR_KERNEL = { .events = POLLIN };
+static long no_time[2] FOR_KERNEL;
 
 static long setup(struct work *w)
 {

@@ -2,8 +2,9 @@
 #include "case.h"
 
 /* struct iovec, and struct msghdr with nothing but one of it. */
-static const long bytes[2] = { (long)buffer, 1 };
-static long sent[7] = { 0, 0, (long)bytes, 1 }, received[7] = { 0, 0, (long)bytes, 1 };
+static long bytes[2] FOR_KERNEL = { (long)buffer, 1 };
+static long sent[7] FOR_KERNEL = { 0, 0, (long)bytes, 1 };
+static long received[7] FOR_KERNEL = { 0, 0, (long)bytes, 1 };
 
 static long setup(struct work *w)
 {

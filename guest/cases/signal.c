@@ -18,7 +18,7 @@ static long setup(struct work *w)
 static void run(struct work *w)
 {
 	handled = 0;
-	w->first.ret = SYS(kill, w->first.args[0], SIGUSR1, 0, 0);
+	w->first.ret = signal_this(w->first.args[0]);
 	w->second.ret = handled;
 }
 

@@ -2,7 +2,8 @@
 #include "case.h"
 
 /* struct itimerspec: interval, then value, in seconds and nanoseconds. */
-static const long armed[4] = { 0, 0, 100000, 0 }, disarmed[4];
+static long armed[4] FOR_KERNEL = { 0, 0, 100000, 0 };
+static long disarmed[4] FOR_KERNEL;
 
 static long setup(struct work *w)
 {

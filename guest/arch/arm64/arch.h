@@ -38,6 +38,23 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	return x0;
 }
 
+/* The same with two arguments, and with the stack's end at `stack` meanwhile. */
+static inline long syscall_on(char *stack, long nr, long a, long b)
+{
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+
+	__asm__ volatile("mov x9, sp\n\t"
+			 "mov sp, %[stack]\n\t"
+			 "svc #0\n\t"
+			 "mov sp, x9"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), [stack] "r"(stack)
+			 : "x9", "memory", "cc");
+	return x0;
+}
+
 /* clone3: the new task calls run() on its own stack, then exits. */
 static inline long clone3_call(long nr, const void *arguments, long size, void (*run)(void))
 {

@@ -38,6 +38,23 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	return a0;
 }
 
+/* The same with two arguments, and with the stack's end at `stack` meanwhile. */
+static inline long syscall_on(char *stack, long nr, long a, long b)
+{
+	register long a7 __asm__("a7") = nr;
+	register long a0 __asm__("a0") = a;
+	register long a1 __asm__("a1") = b;
+
+	__asm__ volatile("mv t0, sp\n\t"
+			 "mv sp, %[stack]\n\t"
+			 "ecall\n\t"
+			 "mv sp, t0"
+			 : "+r"(a0)
+			 : "r"(a7), "r"(a1), [stack] "r"(stack)
+			 : "t0", "memory");
+	return a0;
+}
+
 /* clone3: the new task calls run() on its own stack, then exits. */
 static inline long clone3_call(long nr, const void *arguments, long size, void (*run)(void))
 {

@@ -17,7 +17,7 @@ static int has_v(const unsigned long *auxv)
 }
 
 /* The use in Olof Johansson's loop, linux-riscv, 2026-05-21. */
-static __attribute__((noinline)) void use_v(void)
+static __attribute__((noinline, aligned(64))) void use_v(void)
 {
 	__asm__ volatile(".option push\n\t"
 			 ".option arch, +v\n\t"

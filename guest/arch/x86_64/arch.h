@@ -44,6 +44,21 @@ static inline long syscall6(long nr, long a, long b, long c, long d, long e, lon
 	return rax;
 }
 
+/* The same with two arguments, and with the stack's end at `stack` meanwhile. */
+static inline long syscall_on(char *stack, long nr, long a, long b)
+{
+	long rax = nr;
+
+	__asm__ volatile("mov %%rsp, %%rbx\n\t"
+			 "mov %[stack], %%rsp\n\t"
+			 "syscall\n\t"
+			 "mov %%rbx, %%rsp"
+			 : "+a"(rax)
+			 : "D"(a), "S"(b), [stack] "r"(stack)
+			 : "rbx", "rcx", "r11", "memory", "cc");
+	return rax;
+}
+
 /* clone3: the new task calls run() on its own stack, then exits. */
 static inline long clone3_call(long nr, const void *arguments, long size, void (*run)(void))
 {
