@@ -16,7 +16,7 @@ from kentry.boot.initramfs import CASES_FILE, build_initramfs
 from kentry.boot.plugin_trace import PluginTrace, parse_trace
 from kentry.boot.probe_protocol import ProbeReport, read_report
 from kentry.errors import GuestError, TraceError, UserError
-from kentry.host.cache import kept_file, scratch_folder
+from kentry.host.cache import kept_file, scratch_folder, sha256_of
 from kentry.host.native import plugin_file, probe_file
 from kentry.kernels.kernel import TEXT_START, Kernel
 from kentry.progress import Update
@@ -143,6 +143,8 @@ class QemuRunner:
             "cmdline": " ".join(self.kernel_words(options)),
             "randomise": options.randomise,
             "plugin_api": trace.api,
+            "probe": sha256_of(options.probe or probe_file(self.arch)),
+            "plugin": sha256_of(plugin_file()),
         }
         return GuestRun(guest.console, report, trace, target)
 

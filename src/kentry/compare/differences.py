@@ -32,6 +32,8 @@ _TIMED_TARGET_KEYS = (
     *("cmdline", "mitigations", "audit", "seccomp_filters"),
 )
 
+_HASH_DIGITS = 12  # of a hash, as of a commit in text
+
 # Options that shape kernel entry, by the start of their names; a caveat names at most 8.
 _OPTIONS_NAMED = 8
 _ENTRY_OPTIONS = re.compile(
@@ -63,6 +65,7 @@ def differences(
     notes: list[Caveat] = []
     if counted:
         notes += _differing(old.target, new.target, _TARGET_KEYS)
+        notes += _instruments(old, new)
     if timed:
         notes += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
     # The floor has no config, no compiler shaped it, and it has two cases.
@@ -86,6 +89,20 @@ def _differing(old: dict[str, Any], new: dict[str, Any], keys: Sequence[str]) ->
         if len({_CROSS_PREFIX.sub("", str(value)) for value in sides}) > 1:
             texts = ["not known" if value in (None, "") else str(value) for value in sides]
             yield caveats.differs(_LABELS.get(key, key), *texts)
+
+
+def _instruments(old: Recording, new: Recording) -> Iterator[Caveat]:
+    """Two probes or two plugins; one side of which neither is known."""
+    # Before targets had them, recordings of the cache said what they were made for.
+    hashes = [{**one.made_for, **one.target} for one in (old, new)]
+    known = ["probe" in one for one in hashes]
+    if known[0] != known[1]:
+        yield caveats.unknown_instruments("new" if known[0] else "old")
+        return
+    for name in ("probe", "plugin"):
+        sides = [str(one.get(name, ""))[:_HASH_DIGITS] for one in hashes]
+        if sides[0] != sides[1]:
+            yield caveats.differs(f"hash of the {name}", *sides)
 
 
 def _config_difference(old: Recording, new: Recording) -> list[Caveat]:

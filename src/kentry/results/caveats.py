@@ -118,6 +118,9 @@ no_counter = Template(
 # --- two sides, and series ------------------------------------------------
 
 differs = Template("differs", "{} differs: {} / {}")
+unknown_instruments = Template(
+    "differs", "the {} recording does not say which probe and plugin made it"
+)
 only_in = Template("only-in", "{1} was measured only in the {0} recording")
 config_unknown = Template("config-unknown", "{} config is not known, so it may differ")
 # Of kernels in order: what differs, and the kernels that have it unlike the one before.

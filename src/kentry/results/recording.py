@@ -528,7 +528,7 @@ class OnTarget:
 
 # The keys of a target whose values are text.
 _TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_model"]
-_TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind"]
+_TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind", "probe", "plugin"]
 
 
 class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/recording/1"):

@@ -214,6 +214,42 @@ def test_two_kernels_of_linux_have_neither_nor_has_a_side_without_a_path() -> No
         assert not case.reasons
 
 
+PROBES = {"probe": "1a" * 32, "plugin": "2b" * 32}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "texts"),
+    [
+        (PROBES, PROBES, []),
+        ({}, {}, []),
+        (
+            PROBES,
+            PROBES | {"probe": "3c" * 32},
+            ["hash of the probe differs: 1a1a1a1a1a1a / 3c3c3c3c3c3c"],
+        ),
+        (
+            PROBES | {"plugin": "4d" * 32},
+            PROBES,
+            ["hash of the plugin differs: 4d4d4d4d4d4d / 2b2b2b2b2b2b"],
+        ),
+        (PROBES, {}, ["the new recording does not say which probe and plugin made it"]),
+        ({}, PROBES, ["the old recording does not say which probe and plugin made it"]),
+        ({"probe": 5}, {"probe": 5}, []),
+    ],
+)
+def test_two_probes_and_two_plugins_are_caveats(
+    old: Mapping[str, object], new: Mapping[str, object], texts: list[str]
+) -> None:
+    a, b = (recording({"x": [("a", 1)]}, target=one) for one in (old, new))
+    assert [caveat["text"] for caveat in compare(a, b).caveats] == texts
+
+
+def test_a_recording_of_the_cache_says_which_probe_made_it() -> None:
+    """As those before targets did."""
+    old = replace(recording({"x": [("a", 1)]}), made_for=PROBES)
+    assert not compare(old, recording({"x": [("a", 1)]}, target=PROBES)).caveats
+
+
 def test_config_compiler_and_absent_cases_are_no_caveats() -> None:
     for old, new in ((FLOOR, LINUX), (LINUX, FLOOR)):
         kinds = {caveat["kind"] for caveat in compare(old, new).caveats}
