@@ -256,9 +256,6 @@ X86_64 = record.Arch(
     # cx16=off: QEMU 7.2's cmpxchg16b makes 6.12 guests double-fault at random.
     cpu="max,cx16=off",
     console="ttyS0",
-    # Without the APIC timer its calibration, a third of the boot, is left out; ticks come
-    # from the PIT or HPET, and no path of a case changes.
-    boot_words=("nolapic_timer",),
     entries=("syscall", "int80"),
     traps=(
         Trap("irq", re.compile(r"asm_sysvec_\w+|asm_common_interrupt|asm_spurious_interrupt")),

@@ -233,14 +233,10 @@ def boot_argv(kernel: Kernel, initramfs: Path, words: Sequence[str]) -> list[str
     ]
 
 
-def kernel_words(
-    arch: Arch, steadiness: Sequence[str] = STEADY, accelerator: str = ICOUNT
-) -> list[str]:
+def kernel_words(arch: Arch, steadiness: Sequence[str] = STEADY) -> list[str]:
     """The kernel's own words; `steadiness` is STEADY, RANDOM or nothing."""
     # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
-    words = ["panic=-1", "quiet", f"console={arch.console}"]
-    # boot_words shorten an emulated boot; on a processor they would choose another timer.
-    return [*words, *(() if accelerator == KVM else arch.boot_words), *steadiness]
+    return ["panic=-1", "quiet", f"console={arch.console}", *steadiness]
 
 
 def plugin_argv(plugin: Path, arch: Arch, words: Sequence[str]) -> list[str]:

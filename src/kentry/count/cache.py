@@ -127,7 +127,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         "symbols": f"{kernel.symbols_from} {symbols.hexdigest()}",
         "debug info": symtab.reader() or "" if kernel.debug_info else "",
         "emulator": " ".join(target),
-        "processor": " ".join([arch.machine, arch.cpu_with(), *arch.boot_words]),
+        "processor": " ".join([arch.machine, arch.cpu_with()]),
         "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "options": json.dumps(measured_with, sort_keys=True),

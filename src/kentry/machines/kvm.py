@@ -125,7 +125,7 @@ class KvmMachine(Machine):
         self._options = options
         self._cpu = "host" if options.accelerator == KVM else arch.cpu_with()
         steadiness = STEADY if options.accelerator == ICOUNT else ()
-        self._kernel_words = kernel_words(arch, steadiness, options.accelerator)
+        self._kernel_words = kernel_words(arch, steadiness)
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Boots the kernel with the probe as its only program; see Machine."""

@@ -43,13 +43,11 @@ def test_each_accelerator_has_its_own_time(tmp_path: Path) -> None:
     assert "-cpu host -accel kvm -smp 1" in words
     assert "taskset --cpu-list 3" in words
     assert "-icount" not in words
-    assert "nolapic_timer" not in words
     assert "nokaslr" not in words
     assert place.describe()["accelerator"] == "kvm"
     place = place_of(tmp_path, replace(options, accelerator="tcg", pin=None))
     words = words_of(place)
     assert "-cpu max,cx16=off -accel tcg,thread=single" in words
-    assert "nolapic_timer" in words
     assert "-icount" not in words
     assert "taskset" not in words
     place = place_of(tmp_path, replace(options, accelerator="icount"))
