@@ -22,10 +22,10 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 442,
-    "arch": 1315,
-    "boot": 1988,
+    "arch": 1311,
+    "boot": 1986,
     "commands": 2925,
-    "compare": 1663,
+    "compare": 1680,
     "count": 1194,
     "host": 1385,
     "importing": 517,
@@ -33,7 +33,7 @@ BUDGET = {
     "machines": 1365,
     "models": 969,
     "path": 1138,
-    "results": 2764,
+    "results": 2767,
     "show": 5143,
     "stats": 693,
     "study": 2481,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33317
+TESTS_BUDGET = 33476
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
