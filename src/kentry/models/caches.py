@@ -34,8 +34,10 @@ _PAGE = 4096
 _CODE, _DATA = 0, 1
 _Blocks = NDArray[np.int64]
 
-# A program reads one byte in 64, from this address on; as walk() of guest/shared.c.
-_STEP, _WALKED = 64, 1 << 40
+# A program reads one byte in 64, or runs one instruction; as guest/walks.c.
+_STEP = 64
+# Where what it reads begins, and what it runs.
+_WALKED = {_DATA: 1 << 40, _CODE: 1 << 41}
 _SHORTEST_WALK = 4096
 
 _Amount = Annotated[int, Meta(gt=0)]
@@ -144,8 +146,11 @@ def misses(path: Sequence[Instruction], accesses: Sequence[Access], hierarchy: H
     # A level repeats what it did one pass after those in front of it do.
     for _ in hierarchy.levels:
         warm = model.run(blocks, sides)
-    walked = tuple((size, one.run(blocks, sides)) for size, one in model.walks())
-    return Misses(hierarchy.core, hierarchy.levels, warm, cold, walked, hierarchy.source)
+    data, both = (
+        tuple((size, one.run(blocks, sides)) for size, one in model.walks(through))
+        for through in ((_DATA,), (_DATA, _CODE))
+    )
+    return Misses(hierarchy.core, hierarchy.levels, warm, cold, data, hierarchy.source, both)
 
 
 class Model:
@@ -189,15 +194,16 @@ class Model:
         _run(blocks, sides, self._chains, self._shape, self._tags, found)
         return tuple(found.tolist())
 
-    def walks(self) -> Iterator[tuple[int, "Model"]]:
-        """Reads 4 KiB, 8 KiB, ..., in order; yields the bytes, and a copy behind each."""
+    def walks(self, through: Sequence[int]) -> Iterator[tuple[int, "Model"]]:
+        """Walks through 4 KiB, 8 KiB, ... of each side; yields the bytes and a copy behind them."""
         walked, size = 0, _SHORTEST_WALK
-        # A walk over as much as a level holds leaves none of the data that were in it.
+        # A walk through as much as a level holds leaves nothing that was in it.
         while walked < max(level.bytes for level in self._hierarchy.levels):
-            blocks = np.arange(_WALKED + walked, _WALKED + size, _STEP) // self._unit
-            self.run(blocks, np.full(len(blocks), _DATA, np.int64))
             behind = copy(self)
             behind._tags = self._tags.copy()
+            for side in through:
+                blocks = np.arange(_WALKED[side], _WALKED[side] + size, _STEP) // self._unit
+                behind.run(blocks, np.full(len(blocks), side, np.int64))
             yield size, behind
             walked, size = size, 2 * size
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from kentry.results.document import Count, Number, Positive, about
+from kentry.results.document import OMITTED, Count, Number, Positive, about
 
 # Why an instruction was left out of the model's stream.
 ENTRY: Literal["entry"] = "entry"
@@ -104,3 +104,8 @@ class Misses(Struct, frozen=True):
         about("By level, after a program has read a number of bytes: [bytes, misses], by bytes"),
     ]
     source: Annotated[str, about("Where the sizes and ways are from")]
+    walked_with_code: Annotated[
+        tuple[tuple[Positive, tuple[Count, ...]], ...],
+        about("As `walked`, after the program has also run through as many bytes of code"),
+        OMITTED,
+    ] = ()

@@ -661,7 +661,8 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
             if sum(row.instructions for row in rows) != length:
                 yield f"an estimate for {estimate.core} whose rows do not add up to the path"
     for misses in case.misses:
-        counts = (misses.warm, misses.cold, *(row for _, row in misses.walked))
+        walks = (*misses.walked, *misses.walked_with_code)
+        counts = (misses.warm, misses.cold, *(row for _, row in walks))
         if any(len(row) != len(misses.levels) for row in counts):
             yield f"misses on {misses.core} that are not one for each level"
     if case.paths and INSTRUCTIONS not in case.metrics:

@@ -322,12 +322,13 @@ def miss_blocks(cases: Sequence[CaseResult | AnnotatedCase]) -> list[Block]:
         table = Table([*map(text_column, ("case", "caches")), *levels], keys=2)
         for name, one in rows:
             table.row(name, "warm", *one.warm)
-            before = one.warm
-            # A walk that changes nothing is left out.
-            for size, counts in one.walked if len(rows) <= _FEW_CASES else ():
-                if counts != before:
-                    table.row("", f"after {size_name(size)}", *counts)
-                    before = counts
+            for walks, more in ((one.walked, ""), (one.walked_with_code, " + code")):
+                before = one.warm
+                # A walk that changes nothing is left out.
+                for size, counts in walks if len(rows) <= _FEW_CASES else ():
+                    if counts != before:
+                        table.row("", f"after {size_name(size)}{more}", *counts)
+                        before = counts
             table.row("", "cold", *one.cold)
         blocks += ["", f"Misses on {core} by a model (not measured):", "", table, ""]
         blocks += [Prose(f"Sizes and ways: {rows[0][1].source}")]

@@ -69,6 +69,8 @@ def test_a_walk_evicts_data_and_leaves_code_in_its_own_cache() -> None:
     assert found.cold == (4, 2, 6, 1, 1)
     # The first walk is larger than the caches; its one page leaves the other entry of the DTLB.
     assert found.walked == ((4096, (0, 2, 2, 0, 0)), (8192, (0, 2, 2, 0, 1)))
+    # One that also runs through code leaves nothing of the path's; the ITLB has one entry.
+    assert found.walked_with_code == ((4096, (4, 2, 6, 1, 0)), (8192, (4, 2, 6, 1, 1)))
 
 
 def test_a_walk_ends_where_the_largest_level_is_full() -> None:
@@ -82,6 +84,7 @@ def test_a_walk_ends_where_the_largest_level_is_full() -> None:
     assert sizes[-2] < largest <= sizes[-1]
     missed = dict(zip((level.name for level in hierarchy.levels), found.walked[-1][1], strict=True))
     assert (missed["L1D"], missed["L2"], missed["L1I"], missed["DTLB"]) == (300, 300, 0, 5)
+    assert found.walked_with_code[-1] == (sizes[-1], found.cold)
 
 
 class Plain:
@@ -128,6 +131,33 @@ def test_a_second_model_counts_the_same(core: str) -> None:
     found = model.run(np.array(addresses) // unit, np.array(sides, np.int64))
     assert list(found) == plain.missed
     assert all(found)
+
+
+@pytest.mark.parametrize("core", ["small", "neoverse-n1"])
+def test_a_second_model_counts_the_same_behind_walks(core: str) -> None:
+    """Whatever the order of lines in a page, which is the probe's own where it runs code."""
+    hierarchy = SMALL if core == "small" else hierarchy_of(core)
+    assert hierarchy
+    chosen = random.Random(core)
+    path = instructions(*(chosen.randrange(1 << 18) & ~3 for _ in range(400)))
+    data = [Access(n, chosen.randrange(1 << 20) & ~7, 8, False) for n in range(0, 400, 3)]
+    found = misses(path, data, hierarchy)
+    lines, sides = Model(hierarchy).stream(path, data)
+    unit = min(level.line for level in hierarchy.levels)
+    window = list(zip((lines * unit).tolist(), sides.tolist(), strict=True))
+    for walks, through in ((found.walked, (DATA,)), (found.walked_with_code, (DATA, CODE))):
+        for size, counts in walks[:9]:
+            plain = Plain(hierarchy)
+            for address, side in window * 2:
+                plain.access(address, side)
+            for side in through:
+                for line in range(size // 64):
+                    at = line if side == DATA else line & ~63 | line * 29 & 63
+                    plain.access((side + 1 << 40) + 64 * at, side)
+            before = list(plain.missed)
+            for address, side in window:
+                plain.access(address, side)
+            assert counts == tuple(b - a for a, b in zip(before, plain.missed, strict=True))
 
 
 @pytest.mark.parametrize("core", caches._table())

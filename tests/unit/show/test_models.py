@@ -10,13 +10,14 @@ from kentry.compare.counted import compare
 from kentry.models.costs import CostTable, Figure, load_costs, shipped
 from kentry.results import caveats
 from kentry.results.document import to_json
-from kentry.results.estimate import Estimate, LeftOut, Limit, Share
+from kentry.results.estimate import Estimate, LeftOut, Level, Limit, Misses, Share
 from kentry.results.recording import Recording
 from kentry.results.studies import Problem
 from kentry.show.beside import (
     costs_layout,
     estimate_blocks,
     list_layout,
+    miss_blocks,
     series_estimate_blocks,
     without_model_notes,
 )
@@ -96,6 +97,34 @@ def test_both_sides_are_compared_core_by_core() -> None:
     ]
     (row,) = to_json(comparison)["cases"]
     assert row["estimates"][0]["new"] == {"low": 155, "high": 155, "missing": 1, "steady": 155}
+
+
+def test_both_curves_of_misses_stand_there_without_walks_that_change_nothing() -> None:
+    levels = (Level("L1I", 4096, 4, 64), Level("L1D", 4096, 4, 64))
+    data = ((4096, (0, 9)), (8192, (0, 9)))
+    both = ((4096, (7, 9)), (8192, (8, 9)))
+    found = Misses("mine", levels, (0, 0), (8, 9), data, "my desk", both)
+
+    def rows(misses: Misses) -> list[list[str]]:
+        (case,) = recording().cases
+        lines = written(miss_blocks([replace(case, misses=(misses,))])).splitlines()
+        return [line.split() for line in lines if "caches" not in line and line[-1:].isdigit()]
+
+    assert rows(found) == [
+        ["getppid", "warm", "0", "0"],
+        ["after", "4K", "0", "9"],
+        ["after", "4K", "+", "code", "7", "9"],
+        ["after", "8K", "+", "code", "8", "9"],
+        ["cold", "8", "9"],
+    ]
+    # A recording from before walks through code has the other curve.
+    older = msgspec.structs.replace(found, walked_with_code=())
+    assert "walked_with_code" not in to_json(older)
+    assert [row[:2] for row in rows(older)] == [
+        ["getppid", "warm"],
+        ["after", "4K"],
+        ["cold", "8"],
+    ]
 
 
 def test_estimates_by_two_versions_of_llvm_are_not_compared() -> None:
