@@ -4,25 +4,12 @@
 #include "shared.h"
 #include "slots.h"
 #include "system.h"
-
-#define MAP_SHARED_ANONYMOUS 0x21
-#define MADV_DONTFORK 10
-#define MADV_NOHUGEPAGE 15
-
-#define LINE_BYTES 64
+#include "walks.h"
 
 volatile int *turn_done;
-/* Memory shared by the slots and the parent; memory that walks read, if there are walks. */
-static char *arena, *walked;
-static long arena_bytes, walked_bytes;
-
-/* Memory that children have in common with their parent; null where there is none. */
-static void *shared(long bytes)
-{
-	long at = syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_SHARED_ANONYMOUS, -1, 0);
-
-	return (unsigned long)at > -4096ul ? 0 : (void *)at;
-}
+/* Memory shared by the slots and the parent. */
+static char *arena;
+static long arena_bytes;
 
 /* The next `bytes` at *at, up to the end of a cache line. */
 static void *take_piece(long *at, long bytes)
@@ -65,34 +52,23 @@ static long lay_out(long at)
 static long share_arena(void)
 {
 	arena_bytes = lay_out(0);
-	arena = shared(arena_bytes);
+	arena = map_shared(arena_bytes);
 	if (!arena)
 		return -ENOMEM;
 	lay_out((long)arena);
 	return 0;
 }
 
-/*
- * What all walks read, as much as the longest: pages that are there before the first fork.  It is
- * shared, not private, because a fork copies no page tables of shared memory, and there are
- * forks of slots that do not walk.  Pages are small ones: MADV_NOHUGEPAGE precedes whatever
- * /sys/kernel/mm/transparent_hugepage/shmem_enabled says, "force" too
- * (shmem_allowable_huge_orders(), mm/shmem.c), but only for pages that are not there yet.
- */
+/* What walks need, which is as much as the longest one. */
 static long share_walked(void)
 {
-	walked_bytes = 0;
-	for (long i = 0; i < slots_used; i++)
-		walked_bytes = slots[i].walk > walked_bytes ? slots[i].walk : walked_bytes;
-	if (!walked_bytes)
-		return 0;
-	walked = shared(walked_bytes);
-	if (!walked)
-		return -ENOMEM;
-	SYS(madvise, walked, walked_bytes, MADV_NOHUGEPAGE, 0);
-	for (long line = 0; line < walked_bytes; line += LINE_BYTES)
-		walked[line] = 1;
-	return 0;
+	long data = 0, code = 0;
+
+	for (long i = 0; i < slots_used; i++) {
+		data = slots[i].walk > data ? slots[i].walk : data;
+		code = slots[i].code > code ? slots[i].code : code;
+	}
+	return share_walks(data, code);
 }
 
 void share_memory(void)
@@ -110,14 +86,7 @@ void share_memory(void)
 void keep_unforked(void)
 {
 	SYS(madvise, arena, arena_bytes, MADV_DONTFORK, 0);
-	if (walked)
-		SYS(madvise, walked, walked_bytes, MADV_DONTFORK, 0);
-}
-
-__attribute__((noinline)) void walk(long bytes)
-{
-	for (long at = 0; at < bytes; at += LINE_BYTES)
-		(void)*(volatile char *)(walked + at);
+	keep_walks_unforked();
 }
 
 void wait_on(volatile int *word, int value)

@@ -18,8 +18,6 @@ void share_memory(void);
  * the slower the more of it there is.
  */
 void keep_unforked(void);
-/* Reads `bytes`, a cache line after the other, so that little else is in the caches. */
-void walk(long bytes);
 
 /* Waits until another process wakes this one, or for LOOK_SECONDS; not if `word` is not `value`. */
 void wait_on(volatile int *word, int value);

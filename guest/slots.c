@@ -6,6 +6,7 @@
 #include "state.h"
 #include "system.h"
 #include "text.h"
+#include "walks.h"
 
 #define KIB 1024L
 /* "cold": more bytes than a core's own caches and its share of the shared one. */
@@ -22,20 +23,31 @@ struct timing timing;
 /* --- names ------------------------------------------------------------ */
 
 /* Parses "256K", "4M", "cold" or "warm"; returns what follows it, null for anything else. */
-static const char *take_walk(const char *text, long *walk)
+static const char *take_size(const char *text, long *bytes)
 {
 	const char *rest;
 
-	*walk = COLD_BYTES;
+	*bytes = COLD_BYTES;
 	if ((rest = after(text, "cold")))
 		return rest;
-	*walk = ONE_BY_ONE;
+	*bytes = ONE_BY_ONE;
 	if ((rest = after(text, "warm")))
 		return rest;
-	rest = take_number(text, walk);
+	rest = take_number(text, bytes);
 	if (rest && (*rest == 'K' || *rest == 'M'))
-		*walk *= *rest++ == 'K' ? KIB : KIB * KIB;
-	return rest && *walk > 0 ? rest : 0;
+		*bytes *= *rest++ == 'K' ? KIB : KIB * KIB;
+	return rest && *bytes > 0 ? rest : 0;
+}
+
+/* A size, after which ":code" may stand; returns what follows, null for anything else. */
+static const char *take_walk(const char *text, struct slot *slot)
+{
+	const char *rest = take_size(text, &slot->walk);
+	const char *code = rest && slot->walk != ONE_BY_ONE ? after(rest, ":code") : 0;
+
+	if (code)
+		slot->code = slot->walk;
+	return code ? code : rest;
 }
 
 /* Parses "+cache=..." and "+extra=1/N", which follow a case and its state; 0, or -1. */
@@ -44,7 +56,7 @@ static int take_additions(const char *text, struct slot *slot)
 	const char *rest = text;
 
 	if (after(rest, "+cache="))
-		rest = take_walk(after(rest, "+cache="), &slot->walk);
+		rest = take_walk(after(rest, "+cache="), slot);
 	if (rest && after(rest, "+extra=1/"))
 		rest = take_number(after(rest, "+extra=1/"), &slot->extra);
 	return rest && !*rest && slot->extra > 0 ? 0 : -1;
@@ -100,6 +112,8 @@ static const char *why_not(const struct slot *slot, const struct cells *cells, l
 		return "no vDSO";
 	if (slot->cell.c->changes == CHANGES_MACHINE)
 		return "it changes the machine for good, and so the times of others";
+	if (slot->code && !may_run_code())
+		return "a program may not run code here that it has written";
 	if (slot->cell.state && !has_unit(slot->cell.state))
 		return "no-unit";
 	if (slot->cell.state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Slots: what the processes of a group run.  A slot is a case, in a state, with what its name adds:
- * CASE[+UNIT=STATE...][+cache=SIZE][+extra=1/N].
+ * CASE[+UNIT=STATE...][+cache=SIZE[:code]][+extra=1/N].
  */
 #ifndef KENTRY_SLOTS_H
 #define KENTRY_SLOTS_H
@@ -34,6 +34,7 @@ struct slot {
 	char name[NAME_LENGTH]; /* ends with the state */
 	const char *full_name;
 	long walk;  /* bytes read before each call; ONE_BY_ONE; IN_BLOCKS */
+	long code;  /* bytes of code run through after that; 0: none */
 	long extra; /* one more window for each `extra` windows, or NO_EXTRA */
 	long multiple; /* a block's windows are a multiple of it: of `extra` of all slots of the case */
 	long child; /* 0: none */

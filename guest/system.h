@@ -94,12 +94,24 @@ long signal_this(long process);
 unsigned long auxv_value(const unsigned long *auxv, unsigned long type);
 
 #define PAGE_BYTES 4096
+#define LINE_BYTES 64
 #define PROT_NONE 0
 #define PROT_READ 1
 #define PROT_READ_WRITE 3
+#define PROT_READ_EXEC 5
 #define MAP_PRIVATE_ANONYMOUS 0x22
 /* Pages of this task alone, readable and writable: their address, or a negative errno. */
 long map_pages(long bytes);
+#define MAP_SHARED_ANONYMOUS 0x21
+/* Memory that children have in common with their parent; null where there is none. */
+static inline void *map_shared(long bytes)
+{
+	long at = syscall_raw(NR_mmap, 0, bytes, PROT_READ_WRITE, MAP_SHARED_ANONYMOUS, -1, 0);
+
+	return (unsigned long)at > -4096ul ? 0 : (void *)at;
+}
+/* For madvise(): no child has it. */
+#define MADV_DONTFORK 10
 
 /* struct sockaddr_un, and the length of what is in it. */
 struct unix_address {

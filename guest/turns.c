@@ -7,6 +7,7 @@
 #include "state.h"
 #include "system.h"
 #include "turns.h"
+#include "walks.h"
 
 #define PR_SET_PDEATHSIG 1
 
@@ -69,6 +70,8 @@ static __attribute__((noinline)) long time_one(const struct slot *slot, struct w
 
 	if (slot->walk > 0)
 		walk(slot->walk);
+	if (slot->code)
+		run_through(slot->code);
 	now();
 	start = now();
 	if (body != empty_body)
@@ -207,8 +210,10 @@ __attribute__((noreturn)) void slot_process(const struct slot *slot, long parent
 	}
 	if (is_counted(slot))
 		open_counters();
-	/* Each page is mapped when it is read first. */
+	/* Each page is mapped when it is read or run first. */
 	walk(slot->walk);
+	if (slot->code)
+		run_through(slot->code);
 	if (begin_cell(&slot->cell, &w))
 		exit_child(SAID);
 	wrong = run_turns(slot, &w);

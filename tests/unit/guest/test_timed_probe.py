@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The probe's timed mode, for real, as an ordinary process: what it says, not how long it took."""
 
+import ctypes
 import os
 import re
 import resource
@@ -22,6 +23,8 @@ from kentry.host.native import probe_file
 from kentry.time.sampling import Output
 from tests.processes import gone
 
+# linux/prctl.h
+PR_SET_MDWE, PR_GET_MDWE = 65, 66
 # As little as can be: a millisecond or so.
 LITTLE = ("groups=1", "turns=2", "blocks=3", "block_ns=2000", "seed=1")
 
@@ -196,6 +199,7 @@ def test_a_case_that_does_more_than_calls_of_its_own_has_no_counters(case: str) 
             for name in (
                 *("nothing", "getpp", "getppid+vec=sometimes", "getppid+extra=1/0"),
                 *("getppid+extra=2/3", "getppid+cache=", "getppid+cache=0K", "getppid+cache=1Kx"),
+                *("getppid+cache=warm:code", "getppid+cache=1K:codes", "getppid+cache=:code"),
                 *("getppid+extra=1/2+cache=warm", "x" * 200),
             )
         ),
@@ -228,7 +232,7 @@ def test_a_window_of_several_calls_counts_them() -> None:
         assert [one.calls for one in taken(lines).processes.values()] == [24]
 
 
-@pytest.mark.parametrize("walk", ["warm", "cold", "64K", "1M", "4096"])
+@pytest.mark.parametrize("walk", ["warm", "cold", "64K", "4096", "64K:code", "cold:code"])
 def test_behind_a_walk_each_call_is_timed_by_itself(walk: str) -> None:
     output = taken(little(f"getppid+cache={walk}"))
     (process,) = output.processes.values()
@@ -387,6 +391,37 @@ def test_walks_read_one_memory_of_small_pages() -> None:
             assert pid == process.pid or awaited(
                 lambda pid=pid: not_for_children(pid)  # type: ignore[misc]
             )
+
+
+def test_code_is_a_mapping_of_its_own_which_is_never_written_and_run_at_once() -> None:
+    cases = ",".join(f"getppid+cache={walk}" for walk in ("64K:code", "8M", "warm", "1000:code"))
+    with started(*ENDLESS, f"cases={cases}") as process:
+        children = stopped_with_children(process)
+        for pid in (process.pid, *children):
+            (code,) = (found for found in shared_mappings(pid) if "ex" in found["VmFlags"].split())
+            assert code["mapping"].split()[1] == "r-xs"
+            assert "nh" in code["VmFlags"].split()
+            assert code["Size"] == "64 kB"
+            assert len(shared_mappings(pid)) == 3
+            assert pid == process.pid or awaited(
+                lambda pid=pid: not_for_children(pid)  # type: ignore[misc]
+            )
+
+
+@pytest.mark.slow
+def test_where_written_code_may_not_run_what_runs_through_it_is_absent() -> None:
+    """PR_SET_MDWE of Linux 6.3, as a service of systemd with MemoryDenyWriteExecute= has it."""
+    prctl = ctypes.CDLL(None).prctl
+    if prctl(PR_GET_MDWE, 0, 0, 0, 0) < 0:
+        pytest.skip("This kernel has no PR_SET_MDWE (Linux 6.3).")
+    lines = little(
+        "getppid+cache=64K:code,getppid+cache=64K",
+        preexec_fn=lambda: prctl(PR_SET_MDWE, 1, 0, 0, 0),
+    )
+    assert said(lines, "absent") == [
+        "getppid+cache=64K:code a program may not run code here that it has written"
+    ]
+    assert names_of(taken(lines)) == ["getppid+cache=64K"]
 
 
 def test_processes_that_there_are_end_where_one_more_cannot_be_had() -> None:
