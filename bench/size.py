@@ -24,24 +24,24 @@ BUDGET = {
     "(loose)": 442,
     "arch": 1311,
     "boot": 1986,
-    "commands": 2925,
+    "commands": 2926,
     "compare": 1680,
-    "count": 1194,
+    "count": 1197,
     "host": 1385,
     "importing": 517,
     "kernels": 3798,
     "machines": 1365,
-    "models": 969,
+    "models": 975,
     "path": 1138,
-    "results": 2767,
-    "show": 5143,
+    "results": 2776,
+    "show": 5162,
     "stats": 693,
     "study": 2481,
-    "time": 1674,
+    "time": 1681,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33476
+TESTS_BUDGET = 33664
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

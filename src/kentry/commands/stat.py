@@ -89,7 +89,8 @@ class Options(options.ResultOptions):
     working_set: str | None = options.option(
         "--working-set SIZE,...",
         needs={"beside --compare": lambda options: not options.compare},
-        help="time one case behind a walk through that much memory: sweep (32K to 256M), or sizes",
+        help="time one case behind walks through that much memory, and through as much code, too:"
+        " sweep (32K to 256M), or sizes",
     )
     extent: int | float | None = options.option(
         "--for N[s]",
@@ -219,8 +220,8 @@ def _time(session: Session, options: Options) -> int:
 
     extent = options.extent or SECONDS
     if options.working_set is not None:
-        recording = time_sweep(session, options.case, options.working_set, extent)
-        blocks = sweep_blocks(recording.cases)
+        recording, absent = time_sweep(session, options.case, options.working_set, extent)
+        blocks = sweep_blocks(recording.cases, absent)
     elif options.tails:
         recording, tails = time_tails(session, options.case, int(options.extent or GROUPS))
         blocks = tails_blocks(tails)

@@ -23,6 +23,7 @@ from kentry.results.case_name import (
     MOST_CALLS,
     USES,
     WARM,
+    WITH_CODE,
     CaseName,
     State,
     is_use,
@@ -127,8 +128,10 @@ def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
                 " extend.",
                 "Leave one of them out.",
             )
-        if cache not in (None, WARM, COLD):
-            cache = size_name(parse_size(cache))
+        if cache not in (None, WARM):
+            size = cache.removesuffix(WITH_CODE)
+            named = size if size == COLD else size_name(parse_size(cache if size == WARM else size))
+            cache = named + cache[len(size) :]
         if extra is not None:
             every = re.fullmatch(r"1/([0-9]{1,9})", extra)
             # A block of 10000 calls takes a tenth of a millisecond: with more, no call is extra.

@@ -10,7 +10,8 @@
     1/K     the task uses the unit once every K calls; a window is one use and K calls
 
 The rest changes only how time is measured.  `+cache=` times each call by itself: `warm` directly
-after the previous one, `cold` or a size (256K, 4M) after a walk over that much memory.
+after the previous one, `cold` or a size (256K, 4M) after a walk over that much memory, which with
+`:code` behind the size also runs through as much code.
 `+extra=1/N` adds a call after every N: a slowdown of known size, to test kentry itself.
 The probe reads the same names (guest/state.c, guest/slots.c).
 """
@@ -29,6 +30,8 @@ USES = (NONE, ONCE, EACH, AFTER)
 MOST_CALLS = 1000
 
 WARM, COLD = "warm", "cold"
+# Behind the size of a walk: it runs through as much code, too.
+WITH_CODE = ":code"
 # The guest kernel would swap, or kill a program that walks over more; bytes.
 MOST_BYTES = 1 << 30
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from kentry.results.case_name import WARM, CaseName
+from kentry.results.case_name import WARM, WITH_CODE, CaseName
 from kentry.results.comparison import TimedComparison
 from kentry.results.recording import CaseResult, NoisyMetric, Recording
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
@@ -53,24 +53,42 @@ def stat_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list[
     if loops := [case.noisy[LOOP].value for case in cases if LOOP in case.noisy]:
         text = f"{median(loops):.1f} ns (median of the cases)"
         blocks += [Prose(f"The time includes the loop around a call: {text}.", then="")]
-    return [*blocks, *(Prose(f"absent: {n}: {why}", then=_INDENT) for n, why in absent.items())]
+    return [*blocks, *_absent(absent)]
 
 
-def sweep_blocks(cases: Sequence[CaseResult]) -> list[Block]:
-    """The curve: ns a call behind walks through more and more memory."""
-    most = max(case.noisy[NS].value for case in cases)
-    table = Table([*map(Column, ("set", "ns a call", "+-")), text_column()])
-    for case in cases:
-        name = CaseName.parse(case.name)
-        bar = "#" * max(1, round(_BAR * case.noisy[NS].value / most))
-        table.row("none" if name.cache == WARM else name.cache, *_value(case.noisy[NS]), bar)
+def _absent(absent: Mapping[str, str]) -> list[Block]:
+    return [Prose(f"absent: {name}: {why}", then=_INDENT) for name, why in absent.items()]
+
+
+def sweep_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list[Block]:
+    """Both curves: ns a call behind walks through more and more data, and code, too."""
+    walks = {CaseName.parse(case.name).cache or "": case.noisy[NS] for case in cases}
+    most = max(metric.value for metric in walks.values())
+    columns = [
+        Column(name, group=group)
+        for group in ("data", "data and code")
+        for name in ("ns a call", "+-")
+    ]
+    table = Table([Column("set"), *columns, text_column()])
+    for size, data in walks.items():
+        if not size.endswith(WITH_CODE):
+            both = walks.get(size + WITH_CODE)
+            bars = [round(_BAR * metric.value / most) for metric in (data, both or data)]
+            bar = "#" * max(1, bars[0]) + "+" * (bars[1] - max(1, bars[0]))
+            table.row(
+                "none" if size == WARM else size,
+                *_value(data),
+                *(_value(both) if both else ("", "")),
+                bar,
+            )
     note = (
         "Before each call a walk reads that much memory, one cache line after the other, in 4 KiB"
-        " pages. The time of the walk is not included, and that of reading the clock is"
-        " subtracted."
+        " pages (#). For data and code it then runs through as much code, which has a jump in each"
+        " line (what that adds: +). The time of the walk is not included, and that of reading the"
+        " clock is subtracted."
     )
     title = f"{CaseName.parse(cases[0].name).counted} among working sets"
-    return [title, table, "", Prose(note, then="")]
+    return [title, table, "", Prose(note, then=""), *_absent(absent)]
 
 
 def tails_blocks(tails: Sequence[Tail]) -> list[Block]:

@@ -24,7 +24,7 @@ from kentry.errors import MachineError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.machines.machine import Machine
 from kentry.progress import Update
-from kentry.results.case_name import WARM, CaseName, parse_size, size_name
+from kentry.results.case_name import WARM, WITH_CODE, CaseName, parse_size, size_name
 from kentry.results.comparison import TimedComparison
 from kentry.results.recording import NoisyMetric, Recording, TimedProcess
 from kentry.results.samples import estimate_rows, values_by_boot, values_by_group
@@ -193,26 +193,33 @@ def time_cases(
 
 
 def sweep_names(case: str, sizes: str) -> list[str]:
-    """Names the case without and behind walks: `sizes` is "sweep" (32 KiB to 256 MiB) or a list."""
+    """Names the case without walks, behind those through data and behind those through code, too.
+
+    `sizes` is "sweep" (32 KiB to 256 MiB) or a list; UserError for what is no size.
+    """
     walks = {SMALLEST << power for power in range((LARGEST // SMALLEST).bit_length())}
     if sizes != "sweep":
         walks = {parse_size(word) for word in sizes.split(",") if word}
     if not walks:
         raise UserError("--working-set names no size.", "Write --working-set sweep, or 1M,16M.")
     base = CaseName.parse(case).counted
-    return [str(replace(base, cache=walk)) for walk in (WARM, *map(size_name, sorted(walks)))]
+    data = list(map(size_name, sorted(walks)))
+    both = [size + WITH_CODE for size in data]
+    return [str(replace(base, cache=walk)) for walk in (WARM, *data, *both)]
 
 
-def time_sweep(session: Session, words: Sequence[str], sizes: str, extent: Extent) -> Recording:
-    """Times one case behind walks through working sets of these sizes."""
+def time_sweep(
+    session: Session, words: Sequence[str], sizes: str, extent: Extent
+) -> tuple[Recording, dict[str, str]]:
+    """Times one case behind walks through working sets; returns absent ones with reasons, too."""
     case = _one_case(session.machine.arch, words or ["getppid"], "--working-set")
     _check_plain([case], "--working-set")
     names, settings = sweep_names(case, sizes), Settings(turns=SWEEP_TURNS, cpu=session.cpu)
     sampler = Sampler(session.machine, names, settings, Output())
-    so_far = partial(_record, session, sampler, sizes=len(names) - 1)
+    so_far = partial(_record, session, sampler, sizes=len(names) // 2)
     with session.measuring(f"timing {case} among working sets", so_far) as update:
         sampler.sample(extent, SWEEP_GROUPS, update)
-    return so_far()[""]
+    return so_far()[""], sampler.output.absent
 
 
 def _one_case(arch: Arch, words: Sequence[str], flag: str) -> str:

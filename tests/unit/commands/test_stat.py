@@ -72,8 +72,11 @@ def document(words: Sequence[str], capsys: Capture, kind: str, code: int = 0) ->
 def test_each_report_is_its_golden_file(
     name: str, words: list[str], use: Use, capsys: Capture, golden: Callable[[str, str], None]
 ) -> None:
-    ns = {**NS, "read+cache=32K": 150.0, "read+cache=64K": 240.0}
-    absent = {"first-use+vec=each": "it has no time of its own"}
+    ns = {**NS, "read+cache=32K": 150.0, "read+cache=64K": 240.0, "read+cache=32K:code": 180.0}
+    absent = {
+        "first-use+vec=each": "it has no time of its own",
+        "read+cache=64K:code": "a program may not run code here that it has written",
+    }
     counters = "none:-13" if name == "stat-tails" else COUNTERS
     spread = 0.05 if name == "stat-undecided" else 0.001
     use(FakePlace(ns, absent=absent, counters=counters, spread=spread))

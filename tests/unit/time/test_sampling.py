@@ -321,11 +321,12 @@ def test_an_absent_case_is_left_out_and_an_error_if_all_are() -> None:
 def test_a_sweep_begins_without_a_walk_and_goes_from_32_kib_to_256_mib_by_twos() -> None:
     names = sweep_names("getppid+vec=each", "sweep")
     assert names[0] == "getppid+vec=each+cache=warm"
-    sizes = [parse_size(name.rpartition("=")[2]) for name in names[1:]]
+    assert names[15:] == [f"{name}:code" for name in names[1:15]]
+    sizes = [parse_size(name.rpartition("=")[2]) for name in names[1:15]]
     assert sizes[0] == 32 << 10 and sizes[-1] == 256 << 20
     assert all(b == 2 * a for a, b in pairwise(sizes))
     # Sizes are sorted, and each is there once.
-    walks = ["warm", "32K", "1M"]
+    walks = ["warm", "32K", "1M", "32K:code", "1M:code"]
     assert sweep_names("read", "1M,32K,1024K,") == [f"read+cache={walk}" for walk in walks]
 
 
