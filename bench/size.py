@@ -22,26 +22,26 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 442,
-    "arch": 1311,
+    "arch": 1422,
     "boot": 1986,
     "commands": 2926,
-    "compare": 1680,
-    "count": 1197,
+    "compare": 1694,
+    "count": 1202,
     "host": 1385,
     "importing": 517,
-    "kernels": 3798,
+    "kernels": 3928,
     "machines": 1365,
     "models": 975,
-    "path": 1138,
-    "results": 2776,
-    "show": 5162,
+    "path": 1154,
+    "results": 2800,
+    "show": 5159,
     "stats": 693,
     "study": 2481,
     "time": 1681,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33664
+TESTS_BUDGET = 33848
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

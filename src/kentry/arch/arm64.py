@@ -277,6 +277,14 @@ _DECODING = record.Decoding(
     },
 )
 
+_SITE_TABLES = (
+    # struct alt_instr in arch/arm64/include/asm/alternative.h of 6.1, 6.12 and 7.3.
+    record.alternatives(record.Entry(12, "<i4", (10, "u1"))),
+    record.STATIC_KEYS,
+    # ftrace_call_adjust() in arch/arm64/kernel/ftrace.c of 6.12; a pointer may stand before.
+    record.ftrace_sites(8, before=8),
+)
+
 ARM64 = record.Arch(
     name="arm64",
     aliases=("aarch64",),
@@ -351,6 +359,8 @@ ARM64 = record.Arch(
     vector=_VECTOR,
     counter=record.Counter("pmu", "PMU", kernel_alone=True),
     decoding=_DECODING,
+    site_tables=_SITE_TABLES,
+    relocations=("__pi_rela_start", "__pi_rela_end"),  # kernel/vmlinux.lds.S in 6.12 and 7.3
     llvm=record.Llvm(
         triple="aarch64",
         features="+all",

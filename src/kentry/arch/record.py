@@ -46,6 +46,54 @@ class Linking:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """How a SiteTable has a site: bytes an entry, numpy's type of its place at offset 0, length.
+
+    A signed place counts from the entry, an unsigned one is an address, and 0 is no site.  The
+    length, in bytes, is in a field of which `length_at` has offset and type, or the same for all.
+    A site that begins `before` bytes before a function is one in the function.
+    """
+
+    size: int
+    place: str
+    length_at: tuple[int, str] | None = None
+    length: int = 1  # that is: only the instruction that begins there
+    before: int = 0
+
+
+@dataclass(frozen=True)
+class SiteTable:
+    """A table of the kernel in which it finds the instructions that it patches."""
+
+    section: str
+    what: str  # is at a site, in a word or two
+    bounds: tuple[str, str]  # symbols where it starts and ends
+    entries: tuple[Entry, ...]  # it had these in several releases; the bytes say which
+
+
+# include/linux/jump_label.h, struct jump_entry with HAVE_ARCH_JUMP_LABEL_RELATIVE, which all three
+# select in 6.1, 6.12 and 7.3.
+STATIC_KEYS = SiteTable(
+    "__jump_table",
+    "static key",
+    ("__start___jump_table", "__stop___jump_table"),
+    (Entry(16, "<i4"),),
+)
+
+
+def alternatives(*entries: Entry) -> SiteTable:
+    """.altinstructions, with entries as struct alt_instr of the architecture."""
+    bounds = ("__alt_instructions", "__alt_instructions_end")
+    return SiteTable(".altinstructions", "alternative", bounds, entries)
+
+
+def ftrace_sites(length: int, before: int = 0) -> SiteTable:
+    """__mcount_loc, where the linker also puts __patchable_function_entries (vmlinux.lds.h)."""
+    bounds = ("__start_mcount_loc", "__stop_mcount_loc")
+    return SiteTable("__mcount_loc", "ftrace", bounds, (Entry(8, "<u8", None, length, before),))
+
+
+@dataclass(frozen=True)
 class Unit:
     """A vector unit."""
 
@@ -178,6 +226,7 @@ class Arch:
     counter: Counter
     decoding: Decoding
     llvm: Llvm
+    site_tables: tuple[SiteTable, ...]
     # Headers that host programs of the build include, and Debian's packages of them.
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)  # models of real cores by vector length
@@ -185,6 +234,8 @@ class Arch:
     firmware: tuple[int, int] | None = None
     # Tables of code, with an entry every 8 bytes or a multiple, by which interrupts reach `traps`.
     stubs: tuple[str, ...] = ()
+    # Around the relocations (Elf64_Rela, R_*_RELATIVE) with the addresses that a table lacks.
+    relocations: tuple[str, str] = ("", "")
     # capstone's architecture and mode, where it names instructions that QEMU 7.2 does not.
     capstone: tuple[str, str] | None = None
 

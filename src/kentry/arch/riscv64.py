@@ -138,6 +138,19 @@ _DECODING = record.Decoding(
     },
 )
 
+_SITE_TABLES = (
+    # arch/riscv/include/asm/alternative.h: struct alt_entry in 6.12 and 7.3, in 6.1.
+    record.SiteTable(
+        ".alternative",
+        "alternative",
+        ("__alt_start", "__alt_end"),
+        (record.Entry(16, "<i4", (10, "<u2")), record.Entry(36, "<u8", (24, "<u8"))),
+    ),
+    record.STATIC_KEYS,
+    # ftrace_call_adjust() in arch/riscv/kernel/ftrace.c of 7.3; a pointer may stand before.
+    record.ftrace_sites(8, before=8),
+)
+
 RISCV64 = record.Arch(
     name="riscv64",
     aliases=("riscv",),
@@ -202,6 +215,7 @@ RISCV64 = record.Arch(
     vector=_VECTOR,
     counter=record.Counter("instret", "instret"),
     decoding=_DECODING,
+    site_tables=_SITE_TABLES,
     llvm=record.Llvm(
         triple="riscv64",
         # RVA22, V, and what Linux 6.12 patches into its code where a core has it.

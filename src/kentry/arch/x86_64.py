@@ -242,6 +242,41 @@ _DECODING = record.Decoding(
     },
 )
 
+_PLACE = record.Entry(4, "<i4")
+# A call or jump has 5 bytes; what is patched there may be several instructions.
+_SITE = record.Entry(4, "<i4", length=5)
+_SITE_TABLES = (
+    # struct alt_instr in arch/x86/include/asm/alternative.h: 6.12 and 7.3, 6.1.
+    record.alternatives(record.Entry(14, "<i4", (12, "u1")), record.Entry(12, "<i4", (10, "u1"))),
+    record.STATIC_KEYS,
+    record.ftrace_sites(5),
+    # struct static_call_site in include/linux/static_call_types.h of 6.1, 6.12 and 7.3.
+    record.SiteTable(
+        ".static_call_sites",
+        "static call",
+        ("__start_static_call_sites", "__stop_static_call_sites"),
+        (record.Entry(8, "<i4"),),
+    ),
+    # arch/x86/kernel/alternative.c of 6.1, 6.12 and 7.3: a distance each.
+    record.SiteTable(".smp_locks", "lock prefix", ("__smp_locks", "__smp_locks_end"), (_PLACE,)),
+    record.SiteTable(
+        ".retpoline_sites", "retpoline", ("__retpoline_sites", "__retpoline_sites_end"), (_SITE,)
+    ),
+    record.SiteTable(
+        ".return_sites", "return thunk", ("__return_sites", "__return_sites_end"), (_SITE,)
+    ),
+    record.SiteTable(
+        ".ibt_endbr_seal", "landing pad", ("__ibt_endbr_seal", "__ibt_endbr_seal_end"), (_PLACE,)
+    ),
+    # struct paravirt_patch_site in arch/x86/include/asm/paravirt_types.h of 6.1.
+    record.SiteTable(
+        ".parainstructions",
+        "paravirtual call",
+        ("__parainstructions", "__parainstructions_end"),
+        (record.Entry(16, "<u8", (9, "u1")),),
+    ),
+)
+
 X86_64 = record.Arch(
     name="x86_64",
     aliases=("amd64", "x86-64"),
@@ -312,6 +347,7 @@ X86_64 = record.Arch(
     vector=_VECTOR,
     counter=record.Counter("icount", "-icount clock"),
     decoding=_DECODING,
+    site_tables=_SITE_TABLES,
     llvm=record.Llvm(
         triple="x86_64",
         features="",

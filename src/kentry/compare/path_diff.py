@@ -23,7 +23,7 @@ from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both, one_architecture
 from kentry.errors import UserError
-from kentry.path.calls import NOT_KNOWN, Purpose, purposes
+from kentry.path.calls import parts_of, reason_of
 from kentry.path.metrics import effects
 from kentry.path.pairs import placed
 from kentry.path.stream import Folded, fold, stream
@@ -43,7 +43,14 @@ from kentry.results.annotation import (
 )
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import Renamed
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Instruction, Measured, Recording
+from kentry.results.recording import (
+    FLOOR,
+    INSTRUCTIONS,
+    CaseResult,
+    Instruction,
+    Measured,
+    Recording,
+)
 
 # A function is another one's body where this share of it is alike there, the mean of with and
 # without constants, in rows of at least _IN_A_ROW instructions, _DISTINCT of them different ones.
@@ -114,6 +121,13 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
     notes = differences(old, new, pairs, list(names), counted=True, timed=False)
     if any(case.renamed for case in cases):
         notes.append(caveats.by_body())
+    silent = [
+        name
+        for name, side in (("old", old), ("new", new))
+        if side.kernel["origin"].get("kind") != FLOOR and not any(insn.tables for insn in side.code)
+    ]
+    if silent and any(case.added or case.removed for case in cases):
+        notes.append(caveats.no_tables(" and ".join(silent)))
     return PathComparison(new.tool, Measured.of(old), Measured.of(new), tuple(cases), tuple(notes))
 
 
@@ -168,8 +182,8 @@ def diff_paths(
     moves.blocks()
     moves.near()
     moves.alone(arch)
-    why = list(purposes(old, arch)), list(purposes(new, arch))
-    rows = tuple(_row(one, sides, labels, why, arch) for one in entries)
+    in_parts = list(parts_of(old, arch)), list(parts_of(new, arch))
+    rows = tuple(_row(one, sides, labels, in_parts, arch) for one in entries)
     return PathDiff(name=name, rows=rows, renamed=tuple(renamed), caveats=tuple(notes))
 
 
@@ -430,23 +444,23 @@ def _row(
     entry: _Entry,
     sides: tuple[_Side, _Side],
     labels: Mapping[str, str],
-    why: tuple[Sequence[Purpose], Sequence[Purpose]],
+    in_parts: tuple[Sequence[str], Sequence[str]],
     arch: Arch,
 ) -> Row:
     old, new = sides
     # What was removed, or moved away, stands in the old path.
     is_old = entry.change in (REMOVED, MOVED_FROM)
     own, place = (old, entry.old) if is_old else (new, entry.new)
-    part, reason, source = why[0 if is_old else 1][own.folded[place].place]
+    executed = own.folded[place]
     both = entry.old != _NONE and entry.new != _NONE
     function = own.functions[place]
     return Row(
         change=entry.change,
         times=entry.times,
         function=labels.get(function, function),
-        part=part,
-        reason="" if reason == NOT_KNOWN else reason,
-        source=source,
+        part=in_parts[0 if is_old else 1][executed.place],
+        reason=reason_of(executed.instruction, arch),
+        source=", ".join(executed.instruction.tables),
         constants_differ=both and old.equal[entry.old] != new.equal[entry.new],
         old=None if entry.old == _NONE else placed(old.folded[entry.old].instruction, arch),
         new=None if entry.new == _NONE else placed(new.folded[entry.new].instruction, arch),

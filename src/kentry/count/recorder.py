@@ -20,6 +20,7 @@ from kentry.count.vector_units import check_units, with_events
 from kentry.errors import GuestError, KernelError, MissingToolError, TraceError
 from kentry.host import interrupt
 from kentry.kernels.kernel import NOTE, TEXT_END, TEXT_START, Kernel, gnu_build_id, kernel_to_json
+from kentry.kernels.site_tables import read_tables, tables_of
 from kentry.kernels.symtab import source_lines
 from kentry.path import metrics as of_paths
 from kentry.path.symbols import UNNAMED, SymbolMap, depends_on_context, why
@@ -65,8 +66,10 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         if unwanted.is_set():
             raise CancelledError
 
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         second = None
+        # Read while the kernel boots: to decompress an image may take a second.
+        tables = pool.submit(read_tables, kernel)
         # A saved run is of one boot.
         if options.rounds > 1 and isinstance(target, QemuRunner):
             second = pool.submit(_boot, kernel, target, second_boot(options), stop_if_unwanted)
@@ -86,6 +89,8 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
     cases, code = only_code_of_paths(cases, executed)
+    sites = tables_of(tables.result(), [insn.address for insn in code])
+    code = [insn._replace(tables=one) for insn, one in zip(code, sites, strict=True)]
     code = _with_source_lines(code, kernel, update, lost)
     markers: dict[str, str] | UnsetType = UNSET
     states = [CaseName.parse(name).state for name in options.cases]

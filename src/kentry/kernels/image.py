@@ -28,7 +28,7 @@ from kentry.progress import Update
 from kentry.results.recording import FLOOR
 
 # Raised whenever what is kept, or how it is found, changes: older entries are made anew.
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 
 # {} is what uname -r says.  Debian, Fedora, Arch; vmlinux-* on architectures without zImage.
 _MODULES = ("usr/lib/modules/{}", "lib/modules/{}")

@@ -302,21 +302,28 @@ class KernelText:
 def text_of(kernel: Kernel) -> KernelText:
     """Unpack a kernel's text, or all from address 0 if no symbols are at its edges; UserError."""
     image = unpack(kernel.image.read_bytes(), str(kernel.image)).payload
-    symbols = kernel.symbols
-    start, end = symbols.address_of(TEXT_START), symbols.address_of(TEXT_END)
+    start, end = map(kernel.symbols.address_of, (TEXT_START, TEXT_END))
     if start is None or end is None:
         return KernelText(image, image, 0)
-    if image.startswith(_ELF):
-        from elftools.elf.elffile import ELFFile
+    return KernelText(image, linked_at(image, kernel, start, end), start)
 
-        for segment in ELFFile(io.BytesIO(image)).iter_segments("PT_LOAD"):
-            offset = start - segment["p_vaddr"]
-            if 0 <= offset < segment["p_filesz"]:
-                return KernelText(image, segment.data()[offset : offset + end - start], start)
-        return KernelText(image, b"", start)
+
+def linked_at(image: bytes, kernel: Kernel, start: int, end: int) -> bytes:
+    """Read what is linked from `start` to `end`: as much of it as the uncompressed `image` has."""
+    address_of = kernel.symbols.address_of
+    if image.startswith(_ELF):
+        with contextlib.suppress(NotAnImageError), _elf(image) as elf:
+            for segment in elf.iter_segments("PT_LOAD"):
+                offset = start - segment["p_vaddr"]
+                if 0 <= offset < segment["p_filesz"]:
+                    first = segment["p_offset"] + offset
+                    length = min(end - start, segment["p_filesz"] - offset)
+                    return image[first : first + max(length, 0)]
+        return b""
     # arm64 before 6.2 has no symbol at the image's beginning, a header's length before the text.
-    first = next(filter(None, map(symbols.address_of, _IMAGE_STARTS)), start - _HEADER_BYTES)
-    return KernelText(image, image[start - first : end - first], start)
+    text = (address_of(TEXT_START) or 0) - _HEADER_BYTES
+    first = next(filter(None, map(address_of, _IMAGE_STARTS)), text)
+    return image[max(start - first, 0) : max(end - first, 0)]
 
 
 def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -> dict[str, int]:

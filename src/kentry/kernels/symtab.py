@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kentry
-from kentry.arch import Arch
+from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, MissingToolError, UserError
 from kentry.host import native, sandbox
 from kentry.host.cache import read_bytes
@@ -39,6 +39,12 @@ _TEXT = frozenset("TtWw")
 # Where text begins and ends; some of these are typed as data.
 _EDGES = frozenset(
     ("_text", "_stext", "_etext", "_sinittext", "_einittext", "__init_begin", "__init_end", "_end")
+)
+_TABLES = frozenset(
+    name
+    for arch in ARCHES.values()
+    for bounds in (arch.relocations, *(table.bounds for table in arch.site_tables))
+    for name in bounds
 )
 # x86 lists per-CPU offsets as symbols too; a kernel's address has the top bit set.
 _KERNEL_HALF = 1 << 63
@@ -81,8 +87,8 @@ def of_image(image: Path, update: Update) -> SymbolTable:
 
 
 def is_text(kind: str, name: str, address: int) -> bool:
-    """Return whether a symbol with that letter of nm(1) is one of a kernel's text, or its edge."""
-    return (kind in _TEXT or name in _EDGES) and address >= _KERNEL_HALF
+    """Return whether a symbol with that letter of nm(1) is of text, or an edge of it or a table."""
+    return (kind in _TEXT or name in _EDGES or name in _TABLES) and address >= _KERNEL_HALF
 
 
 def _unreadable(what: str, detail: str = "") -> KernelError:

@@ -3,8 +3,9 @@
 
 The parts are entry (assembly, before the first C function), dispatch (up to the system call's
 handler; none in a kernel that dispatches in assembly), handler, exit (after the handler returned)
-and return (assembly again).  Symbols, calls and returns tell them apart.  Reasons are by
-reasons.toml, which names their sources.
+and return (assembly again).  Symbols, calls and returns tell them apart.  Reasons are by the
+kernel's own tables of what it patches; purposes, which the floor has, also by reasons.toml, which
+names their sources.
 """
 
 import re
@@ -62,6 +63,19 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
         for name, (start, end) in zip(names, pairwise(cuts), strict=True)
         if end > start
     ]
+
+
+def parts_of(path: Sequence[Instruction], arch: Arch) -> Iterator[str]:
+    """The name of the part that each instruction of a window's path is in."""
+    for call in split_calls(path):
+        for part in parts(call, arch):
+            yield from [part.name] * len(part.instructions)
+
+
+def reason_of(insn: Instruction, arch: Arch) -> str:
+    """What the kernel's tables say of an instruction, "static key (__jump_table)"; else ""."""
+    what = {table.section: table.what for table in arch.site_tables}
+    return ", ".join(f"{what.get(name, 'patched')} ({name})" for name in insn.tables)
 
 
 def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
@@ -147,6 +161,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: re.Pattern[str] | None = None
     part: re.Pattern[str] | None = None
     behind: re.Pattern[str] | None = None
+    table: re.Pattern[str] | None = None
     first: int | None = None
 
     def matches(self, insn: Instruction, before: Instruction | None, part: str) -> bool:
@@ -156,6 +171,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and (not self.text or bool(self.text.fullmatch(insn.text)))
             and (not self.part or bool(self.part.fullmatch(part)))
             and (not self.behind or bool(before and self.behind.fullmatch(before.text)))
+            and (not self.table or any(map(self.table.fullmatch, insn.tables)))
         )
 
 

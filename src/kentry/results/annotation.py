@@ -50,8 +50,10 @@ class Row(Struct, frozen=True, kw_only=True):
     times: Positive
     function: Annotated[str, about("Of the new path, or of the old one; of a rename, both")]
     part: Annotated[str, about("Of the path: entry, dispatch, handler, exit or return")]
-    reason: Annotated[str, about("What it is for, by kentry's rules; empty if not known")] = ""
-    source: Annotated[str, about("Where Linux says so")] = ""
+    reason: Annotated[
+        str, about("What the kernel's tables say of it: static key (__jump_table); or empty")
+    ] = ""
+    source: Annotated[str, about("The sections with those tables")] = ""
     constants_differ: Annotated[
         bool, about("Whether two that are the same have other constants, such as offsets")
     ] = False

@@ -50,6 +50,9 @@ no_accesses = Template(
 )
 # The kernel has debug info that was not read.
 no_source_lines = Template("no-source-lines", "instructions have no lines of source: {}")
+no_tables = Template(
+    "no-tables", "which instructions the kernel patches is not in the recording: {}"
+)
 one_of_several_paths = Template(
     "one-of-several-paths",
     "{} depends on the context: its paths here are the commonest ones, of {} and {} instructions;"

@@ -83,6 +83,7 @@ class Instruction(NamedTuple):
     """One kernel instruction: address without KASLR, bytes in memory order, text, place.
 
     `source_lines` are its own, then the line where that was inlined, and so on; () if not known.
+    `tables` are the sections in which the kernel lists what it patches there.
     """
 
     address: int
@@ -91,6 +92,7 @@ class Instruction(NamedTuple):
     function: str
     offset: int
     source_lines: tuple[SourceLine, ...] = ()
+    tables: tuple[str, ...] = ()
 
 
 AccessRow = tuple[
@@ -357,20 +359,32 @@ class CodeFile(Struct):
         tuple[tuple[Count, ...], ...] | UnsetType,
         about("For each instruction indexes into places: its own, then where that was inlined"),
     ] = UNSET
+    tables: Annotated[
+        dict[str, list[Count]],
+        about(
+            "By section of the kernel's image: indexes of the instructions that the kernel patches"
+            " by it, .altinstructions or __jump_table or others"
+        ),
+        OMITTED,
+    ] = field(default_factory=dict)
 
     @staticmethod
     def packed(code: Iterable[Instruction]) -> CodeFile:
-        """The file of instructions, with each function and place once."""
+        """The file of instructions, with each function, place and table once."""
         functions: dict[str, int] = {}
         places: dict[SourceLine, int] = {}
-        rows, lines = [], []
+        rows: list[tuple[str, str, str, int, int]] = []
+        lines = []
+        tables: dict[str, list[int]] = {}
         for insn in code:
+            for table in insn.tables:
+                tables.setdefault(table, []).append(len(rows))
             function = functions.setdefault(insn.function, len(functions))
             rows.append((f"{insn.address:016x}", insn.code, insn.text, function, insn.offset))
             lines.append(tuple([places.setdefault(n, len(places)) for n in insn.source_lines]))
         if not places:
-            return CodeFile(tuple(functions), rows)
-        return CodeFile(tuple(functions), rows, tuple(places), tuple(lines))
+            return CodeFile(tuple(functions), rows, tables=tables)
+        return CodeFile(tuple(functions), rows, tuple(places), tuple(lines), tables)
 
     def unpacked(self) -> list[Instruction]:
         """The instructions; ValueError where one names what is not there."""
@@ -378,7 +392,11 @@ class CodeFile(Struct):
         source_lines = self.source_lines or ((),) * len(rows)
         if len(source_lines) != len(rows):
             raise ValueError("not one of an instruction - at `$.code.source_lines`")
+        tables: list[list[str]] = [[] for _ in rows]
         try:
+            for name, indexes in self.tables.items():
+                for index in indexes:
+                    tables[index].append(name)
             return [
                 Instruction(
                     int(row[0], 16),
@@ -386,11 +404,12 @@ class CodeFile(Struct):
                     names[row[3]],
                     row[4],
                     tuple([places[n] for n in own]),
+                    tuple(listed),
                 )
-                for row, own in zip(rows, source_lines, strict=True)
+                for row, own, listed in zip(rows, source_lines, tables, strict=True)
             ]
         except IndexError:
-            text = "an instruction of no function or place - at `$.code.instructions`"
+            text = "an instruction of no function, place or index - at `$.code.instructions`"
             raise ValueError(text) from None
 
 

@@ -117,11 +117,10 @@ class LeftOut(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An instruction; `reason` and `place` are "" where they are those of the line before."""
+    """An instruction; `place` is "" where it is that of the line before."""
 
     row: annotation.Row
     own: annotation.PlacedInstruction
-    reason: str
     place: str
 
 
@@ -149,10 +148,10 @@ def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftO
     # A line about one instruction would say less than the instruction.
     inside = range(1, len(rows) - 1)
     shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] == heads[at + 1]}
-    head, reason, place = -1, "", (False, "")
+    head, place = -1, (False, "")
     for is_shown, places in groupby(range(len(rows)), lambda at: at in shown):
         if not is_shown:
-            reason, place = "", (False, "")
+            place = (False, "")
             left = [rows[at] for at in places]
             constants = sum(row.times for row in left if row.constants_differ)
             names = dict.fromkeys(row.new.function for row in left if row.new)
@@ -162,13 +161,11 @@ def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftO
             row, (start, own_head) = rows[at], heads[at]
             if start != head:
                 yield own_head
-                head, reason, place = start, "", (False, "")
+                head, place = start, (False, "")
             # Each side has lines of its own.
             is_old = row.change in (annotation.REMOVED, annotation.MOVED_FROM)
             own = row.old if is_old else row.new
             assert own
             own_place = is_old, place_text(own.source_lines or ())
-            own_reason = "" if row.reason == reason else row.reason
-            yield Line(row, own, own_reason, "" if own_place == place else own_place[1])
-            is_same = row.change == annotation.SAME
-            reason, place = ("", (False, "")) if is_same else (row.reason, own_place)
+            yield Line(row, own, "" if own_place == place else own_place[1])
+            place = (False, "") if row.change == annotation.SAME else own_place

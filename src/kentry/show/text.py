@@ -154,8 +154,8 @@ def _instruction_line(line: Line) -> str:
         notes.append(f"from {row.old.function}+{row.old.offset:#x}")
     elif row.change == SAME and row.constants_differ and row.old:
         notes.append(f"was {_shown(row.old)}")
-    elif row.change != SAME and line.reason:
-        notes.append(line.reason)
+    elif row.change != SAME and row.reason:
+        notes.append(row.reason)
     start = f"{_SIGNS[row.change]} {line.own.offset:>#6x}  {_shown(line.own)}"
     note = "; ".join(notes)
     # Notes stand below each other where they fit into the width.

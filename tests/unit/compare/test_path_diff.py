@@ -317,3 +317,34 @@ def test_a_case_that_never_enters_the_kernel_has_an_empty_diff() -> None:
     one = recording({"getppid": []}, {"getppid": {0: 1000}})
     (found,) = compare_paths(one, one, ["getppid"]).cases
     assert (found.old, found.new, found.rows) == (0, 0, ())
+
+
+def test_a_reason_is_what_the_kernels_tables_say() -> None:
+    """A commit wrote three nops into entry code; the kernel itself patches one further."""
+    before, after = (
+        ("ret_from_exception", "nop; sret"),
+        ("ret_from_exception", "nop; " * 4 + "sret"),
+    )
+    old, new = recorded(before), recorded(after)
+    key = ("__jump_table",)
+    old.code[0] = old.code[0]._replace(tables=key)
+    new.code[2] = new.code[2]._replace(tables=key)
+    comparison = compare_paths(old, new, ["getppid"])
+    found = {
+        (row.new.offset, row.reason, row.source) for row in comparison.cases[0].rows if row.new
+    }
+    assert found == {
+        *((offset, "", "") for offset in (0, 4, 12, 16)),
+        (8, "static key (__jump_table)", "__jump_table"),
+    }
+    assert "no-tables" not in {one["kind"] for one in comparison.caveats}
+
+
+def test_recordings_without_tables_give_no_reason_and_say_so() -> None:
+    old, new = golden("arm64-6.1.json"), golden("arm64-6.12.json")
+    comparison = compare_paths(old, new, ["getppid"])
+    assert {row.reason for row in comparison.cases[0].rows} == {""}
+    assert "no-tables" in {one["kind"] for one in comparison.caveats}
+    # Where nothing changed nobody looks for one.
+    same = compare_paths(old, old, ["getppid"])
+    assert "no-tables" not in {one["kind"] for one in same.caveats}

@@ -75,7 +75,7 @@ def test_nothing_is_read_twice(image: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert SAID == []
 
 
-@pytest.mark.parametrize("name", ["facts.json", "symbols-1", "symbols-1.sha256"])
+@pytest.mark.parametrize("name", ["facts.json", "symbols-2", "symbols-2.sha256"])
 def test_a_damaged_cache_is_made_anew(image: Path, cache: Path, name: str) -> None:
     first = load(image)
     (kept,) = cache.glob(f"images/*/{name}")

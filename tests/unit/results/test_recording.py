@@ -69,9 +69,13 @@ NS = TIMES.cases[0].noisy["ns"]
 # Calls that were timed one by one keep what their clock took.
 SINGLY = replace(NS, samples=(replace(NS.samples[0], blocks=0, empties=(20, 21.5)),))
 LINES = with_source_lines()
+TABLES = recording({"getppid": [("el0_svc", 40)]})
+TABLES.code[1] = TABLES.code[1]._replace(tables=(".altinstructions", "__jump_table"))
+TABLES.code[3] = TABLES.code[3]._replace(tables=("__jump_table",))
 WHOLE = {
     "counts": SAMPLE,
     "source lines": LINES,
+    "tables": TABLES,
     "states": STATES,
     "no markers": replace(STATES, markers={}),
     "unit that is not known": recording({"getppid+x9=once": [("f", 1)]}),
@@ -196,6 +200,8 @@ READER_ALONE = [
         (LINES, ("code", "source_lines"), x)
         for x in ([[0]], [[2]] * 40, [[-1]] * 40, [0] * 40, "x")
     ),
+    *((TABLES, ("code", "tables"), {"a": x}) for x in ([40], [-1], [1 << 63], 0, ["1"])),
+    (TABLES, ("code", "tables"), {CONTROL: [0]}),
     (STATES, ("markers", "trap"), CONTROL),
     (STATES, (*VECTOR, "paths", 0, "events", 0, "function"), CONTROL),
     (TIMES, (*METRIC, "interval"), [79.0, 78.0]),
