@@ -5,8 +5,10 @@ Each kernel is measured once as `kentry record` does, and then many times under 
 a user would not call the kernel: memory size, seed, number of windows, which cases run.  A table at
 the end says, for each kernel, how many counts of perturbed contexts the first recording does not
 list, and how many pairs of recordings `kentry diff` calls the same in every case that settles: 0
-and all, if the contexts suffice.  Another has the cases with several counts.  The last lines say,
-for the first kernel, how many counts would not be listed without each part of the contexts.
+and all, if the contexts suffice.  Of these pairs `metrics` have no metric that is better or worse
+(--metric all), and `check` pass a budget of +0 for every metric of the cases that settle.  Another
+table has the cases with several counts.  The last lines say, for the first kernel, how many counts
+would not be listed without each part of the contexts.
 
     python -m bench.contexts [--runs 40] [--pairs 125] [SPEC,ARCH ...]
 """
@@ -28,7 +30,8 @@ from msgspec import structs
 
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, QemuRunner
-from kentry.compare.counted import compare
+from kentry.compare.contexts import Change, Side, count_change
+from kentry.compare.counted import ALL, compare
 from kentry.count.catalogue import choose
 from kentry.count.recorder import measure
 from kentry.host.cache import scratch_folder
@@ -75,7 +78,7 @@ def listed(case: CaseResult, recording: Recording, most: int) -> Set[int]:
     """
     lengths = {path.length for path in case.paths}
     values = {*case.values, case.metrics[INSTRUCTIONS].value} | lengths
-    by_context = calls_by_context(case, recording)
+    by_context = calls_by_context(case, recording)[INSTRUCTIONS]
     if not by_context:
         return values
     several = varying(functions_by_context(case, recording))
@@ -142,25 +145,39 @@ def outside(first: Recording, others: Sequence[Recording]) -> dict[str, Counter[
     return found
 
 
-def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[bool], Counter[Row]]:
-    """How many pairs are the same in all cases that settle, and the verdicts of all cases."""
+def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[str], Counter[Row]]:
+    """How many pairs are the same, by column of the table, and the verdicts of all cases."""
     common = {
         (a, b): [case.name for case in old.cases if new.case(case.name)]
         for (a, old), (b, new) in combinations(enumerate(measured), 2)
     }
     drawn = sorted(pair for pair, cases in common.items() if cases)
-    same: Counter[bool] = Counter()
+    same: Counter[str] = Counter()
     found: Counter[Row] = Counter()
     for a, b in random.Random(0).sample(drawn, min(pairs, len(drawn))):
-        rows = compare(measured[a], measured[b], common[a, b]).cases
-        same[
-            all(
-                row.verdict == SAME
-                for row in rows
-                if caveats.unsettled.kind not in {one["kind"] for one in row.caveats}
-            )
-        ] += 1
-        found.update((row.name, row.verdict) for row in rows)
+        comparison = compare(measured[a], measured[b], common[a, b], [ALL])
+        rows = [
+            (row, caveats.unsettled.kind in {one["kind"] for one in row.caveats})
+            for row in comparison.cases
+        ]
+        restless = {row.name for row, is_restless in rows if is_restless}
+        metrics = [row for row in comparison.metrics if row.name not in restless]
+        both = (measured[a], measured[b])
+        sides = {
+            name: [Side(one, side) for side in both if (one := side.case(name))]
+            for name in common[a, b]
+        }
+        same["pairs"] += 1
+        same["same"] += all(row.verdict == SAME for row, is_restless in rows if not is_restless)
+        # Neither better nor worse, of any metric of any case.
+        same["metrics"] += {row.verdict for row in comparison.metrics}.isdisjoint({BETTER, WORSE})
+        # What a budget of +0 against the other recording needs.
+        same["check"] += all(
+            count_change(sides[row.name][0], sides[row.name][1], row.metric) == Change(0, 0)
+            for row in metrics
+        )
+        found.update((row.name, row.verdict) for row, _ in rows)
+        found.update((f"{row.name} {row.metric}", row.verdict) for row in metrics)
     return same, found
 
 
@@ -182,7 +199,7 @@ class Result:
     first: Recording
     others: list[Recording]
     unlisted: dict[str, Counter[int]]
-    same: Counter[bool]
+    same: Counter[str]
     verdicts: Counter[Row]
 
     @property
@@ -269,7 +286,8 @@ def of_first_boot(case: CaseResult) -> CaseResult:
 
 def summary(results: Sequence[Result]) -> list[Block]:
     """Two tables: how far each kernel's recording suffices, and which cases have several counts."""
-    numbers = ("cases", "settle", "contexts", "outside", "pairs", "same")
+    of_pairs = ("pairs", "same", "metrics", "check")
+    numbers = ("cases", "settle", "contexts", "outside", *of_pairs)
     kernels = Table([text_column("kernel"), *map(Column, numbers)])
     for one in results:
         contexts = sum(len(case.contexts) for other in one.others for case in other.cases)
@@ -279,8 +297,7 @@ def summary(results: Sequence[Result]) -> list[Block]:
             len(settled(one.first)),
             contexts,
             total(one.unlisted),
-            one.same.total(),
-            one.same[True],
+            *(one.same[name] for name in of_pairs),
         )
     reasons: dict[str, dict[str, None]] = {}
     for one in results:

@@ -25,23 +25,23 @@ BUDGET = {
     "arch": 1422,
     "boot": 1986,
     "commands": 2926,
-    "compare": 1694,
-    "count": 1202,
+    "compare": 1912,
+    "count": 1235,
     "host": 1385,
     "importing": 517,
     "kernels": 3928,
     "machines": 1365,
     "models": 975,
-    "path": 1154,
-    "results": 2800,
+    "path": 1216,
+    "results": 2816,
     "show": 5159,
     "stats": 693,
-    "study": 2481,
+    "study": 2501,
     "time": 1681,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33848
+TESTS_BUDGET = 33938
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -14,18 +14,33 @@ from typing import NamedTuple
 from kentry.arch import find_arch
 from kentry.arch.record import Arch
 from kentry.compare.code import changed_functions
+from kentry.path.metrics import OF_ADDRESSES, OF_PLACES
+from kentry.path.stream import stream
+from kentry.path.symbols import base_name
 from kentry.path.variation import (
     Calls,
     calls_by_context,
+    distinct_paths,
     functions_by_context,
+    functions_of,
     loop_bodies,
     settles,
     varying,
 )
-from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
+from kentry.results.recording import (
+    ABOUT_PATHS,
+    INSTRUCTIONS,
+    CaseResult,
+    KernelPath,
+    Metric,
+    Recording,
+)
+from kentry.stats import exact
 
 # A number of calls that fewer contexts have is a rare path's.  The first boot has a quarter of all.
 _OFTEN = 1 / 5
+# A metric is known of a case if it is of this share of the contexts with a path.
+_KNOWN = 3 / 4
 
 
 class Side(NamedTuple):
@@ -52,13 +67,36 @@ def depends_on_contexts(*cases: CaseResult) -> bool:
     return any(len(case.values) > 1 for case in cases)
 
 
-def count_change(old: Side, new: Side) -> Change | None:
-    """A case's change of instructions in every context; None where it is not known."""
-    if depends_on_contexts(old.case, new.case):
+def is_identical(old: Side, new: Side) -> bool:
+    """Whether a context's path is one of the other kernel, and no context meets changed code."""
+    # A stream takes long to make, and two are the same only where all functions' shares are.
+    before, after = (
+        {
+            frozenset(functions_of(path, recording).items()): recording.instructions(path)
+            for path, _ in distinct_paths(case)
+        }
+        for case, recording in (old, new)
+    )
+    changed = changed_functions(old.recording, new.recording)
+    if any(name in changed for shares in before | after for name, _ in shares):
+        return False
+    alike = before.keys() & after.keys()
+    return any(
+        stream(before[shares], old.arch) == stream(after[shares], old.arch) for shares in alike
+    )
+
+
+def count_change(old: Side, new: Side, metric: str = INSTRUCTIONS) -> Change | None:
+    """A case's change of a metric in every context; None where it is not known."""
+    settled = settles(old.case) and settles(new.case)
+    if metric in OF_PLACES:
+        return place_change(old, new, metric, identical=is_identical(old, new))
+    if metric.startswith(ABOUT_PATHS) and (found := metric_changes(old, new, [metric])):
+        return found[metric].change if settled else None
+    if metric == INSTRUCTIONS and depends_on_contexts(old.case, new.case):
         by_function = function_changes(old, new)
-        settled = settles(old.case) and settles(new.case)
         return sum_of(by_function.values()) if by_function is not None and settled else None
-    a, b = old.case.metrics[INSTRUCTIONS], new.case.metrics[INSTRUCTIONS]
+    a, b = old.case.metrics[metric], new.case.metrics[metric]
     if not a.is_decided or not b.is_decided:
         return None
     return Change(b.value - a.value, b.value - a.value)
@@ -85,14 +123,141 @@ def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
         for name, body in (bodies[0] | bodies[1]).items()
         if all(own.get(name, body) == body for own in bodies)
     }
-    paired = bool(old.recording.contexts) and old.recording.contexts == new.recording.contexts
-    return changes(
-        calls_by_context(*old),
-        calls_by_context(*new),
-        agreed,
-        changed_functions(old.recording, new.recording),
-        paired=paired,
-    )
+    before, after = (calls_by_context(*side)[INSTRUCTIONS] for side in (old, new))
+    changed = changed_functions(old.recording, new.recording)
+    return changes(before, after, agreed, changed, paired=_are_paired(old, new))
+
+
+def _are_paired(old: Side, new: Side) -> bool:
+    """Whether both were measured in the same contexts."""
+    return bool(old.recording.contexts) and old.recording.contexts == new.recording.contexts
+
+
+class MetricChange(NamedTuple):
+    """A case's change of a metric that the path decides."""
+
+    # What each function has in the old value's path, and by how much that changes.
+    shares: Mapping[str, int]
+    by_function: Mapping[str, Change]
+    # Each side's value in each context.
+    values: tuple[Mapping[int, int], Mapping[int, int]]
+
+    @property
+    def change(self) -> Change:
+        """The change in every context."""
+        return sum_of(self.by_function.values())
+
+
+def metric_changes(old: Side, new: Side, metrics: Sequence[str]) -> dict[str, MetricChange]:
+    """What changed of each metric that both sides' paths decide; without those not known."""
+    paths = [distinct_paths(side.case) for side in (old, new)]
+    if not all(paths):
+        return {}
+    several = any(len(own) > 1 for own in paths)
+    changed = changed_functions(old.recording, new.recording)
+    steady = _steady(old, new, changed) if several else {}
+    by_metric = [calls_by_context(*side, metrics) for side in (old, new)]
+    # The value's own path may not have been recorded in any context.
+    _, [context, *_] = max(paths[0], key=lambda one: (one[0] is old.case.modal_path, len(one[1])))
+    found = {}
+    for metric in metrics:
+        sides = [own[metric] for own in by_metric]
+        if context not in sides[0] or not all(
+            _is_known(side.case.metrics.get(metric), calls, own)
+            for side, calls, own in zip((old, new), sides, paths, strict=True)
+        ):
+            continue
+        shares = {name: sum(calls) for name, calls in sides[0][context].items()}
+        if several:
+            # Of code that moved, lines and pages are others.
+            same = {
+                name: Change(0, 0)
+                for name, is_moved in steady.items()
+                if not (is_moved and metric in OF_ADDRESSES)
+            }
+            rest = [
+                {
+                    at: {name: own for name, own in calls.items() if name not in same}
+                    for at, calls in side.items()
+                }
+                for side in sides
+            ]
+            by_function = same | changes(
+                rest[0], rest[1], {}, changed, paired=_are_paired(old, new)
+            )
+        else:
+            after = {name: sum(calls) for name, calls in next(iter(sides[1].values())).items()}
+            by_function = {
+                name: Change(*[after.get(name, 0) - shares.get(name, 0)] * 2)
+                for name in shares | after
+            }
+        old_values, new_values = (
+            {at: sum(map(sum, own.values())) for at, own in side.items()} for side in sides
+        )
+        found[metric] = MetricChange(shares, by_function, (old_values, new_values))
+    return found
+
+
+def _is_known(
+    counted: Metric | None,
+    calls: Mapping[int, Calls],
+    paths: Sequence[tuple[KernelPath, list[int]]],
+) -> bool:
+    """Whether paths decide a metric: those of most contexts, and an only one as its windows do."""
+    if len(paths) == 1 and counted and calls:
+        own = sum(map(sum, next(iter(calls.values())).values()))
+        return counted.is_decided and counted.value == own
+    return len(calls) >= _KNOWN * sum(len(at) for _, at in paths)
+
+
+def _steady(old: Side, new: Side, changed: Set[str]) -> dict[str, bool]:
+    """Functions whose code did not change and that differ by context alone; whether one moved."""
+    by_function = function_changes(old, new) or {}
+    executed: list[dict[str, set[tuple[int, ...]]]] = []
+    starts: list[dict[str, int]] = []
+    for case, recording in (old, new):
+        offsets: dict[str, set[tuple[int, ...]]] = {}
+        starts.append({})
+        for path, _ in distinct_paths(case):
+            own: dict[str, list[int]] = {}
+            for insn in recording.instructions(path):
+                own.setdefault(base_name(insn.function), []).append(insn.offset)
+                starts[-1][base_name(insn.function)] = insn.address - insn.offset
+            for name, sequence in own.items():
+                offsets.setdefault(name, set()).add(tuple(sequence))
+        executed.append(offsets)
+    return {
+        name: starts[0].get(name) != starts[1].get(name)
+        for name, change in by_function.items()
+        if change == Change(0, 0)
+        and name not in changed
+        and not executed[0].get(name, set()).isdisjoint(executed[1].get(name, ()))
+    }
+
+
+def place_values(case: CaseResult, metric: str) -> dict[int, int]:
+    """Each context's commonest value of a metric that depends on where data lies."""
+    known = (one for one in case.contexts if metric in one.data)
+    return {one.context: exact.mode(dict(one.data[metric])) for one in known}
+
+
+def place_change(old: Side, new: Side, metric: str, *, identical: bool) -> Change:
+    """The change of a metric that depends on where data lies; none on an identical path.
+
+    It is exact where it is the same in every context, and otherwise from the least to the most
+    that two contexts may differ by.
+    """
+    if identical:
+        return Change(0, 0)
+    before, after = (place_values(case, metric) for case, _ in (old, new))
+    both = before.keys() & after.keys() if _are_paired(old, new) else ()
+    if len(by := {after[context] - before[context] for context in both}) == 1:
+        return Change(*by, *by)
+    seen = [
+        {*values.values(), *(value for value, _ in case.metrics[metric].samples)}
+        for values, (case, _) in ((before, old), (after, new))
+    ]
+    return Change(min(seen[1]) - max(seen[0]), max(seen[1]) - min(seen[0]))
 
 
 def changes(

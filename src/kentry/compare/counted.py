@@ -3,18 +3,22 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from kentry.arch import find_arch
-from kentry.compare.code import changed_functions
 from kentry.compare.contexts import (
     Change,
+    MetricChange,
     Side,
     depends_on_contexts,
     function_changes,
+    is_identical,
+    metric_changes,
+    place_change,
+    place_values,
     sum_of,
 )
 from kentry.compare.differences import differences, of_both, one_architecture, shared_metrics
@@ -22,7 +26,6 @@ from kentry.errors import UserError
 from kentry.path import metrics as path_metrics
 from kentry.path.calls import NOT_KNOWN, purposes
 from kentry.path.pairs import pack_pairs
-from kentry.path.stream import stream
 from kentry.path.symbols import base_name, depends_on_context
 from kentry.path.variation import distinct_paths, functions_of, settles
 from kentry.results import caveats
@@ -143,7 +146,7 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         new=after,
         verdict=verdict,
         functions=functions,
-        identical_path=before == after and _is_identical(old, new),
+        identical_path=before == after and is_identical(old, new),
         caveats=tuple(notes),
         events=_events(old, new),
         parts=parts,
@@ -183,32 +186,8 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
         for name, change in (dict.fromkeys(shares, Change(0, 0)) | by_function).items()
     ]
     functions = _by_size(row for row in rows if row.old or row.new)
-    if not settles(case) or not settles(new.case):
-        return functions, UNDECIDED, [caveats.unsettled(case.name)]
-    low, high = sum_of(by_function.values())
-    if low == high:
-        return functions, SAME if low == 0 else WORSE if low > 0 else BETTER, []
-    verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
-    return functions, verdict, [caveats.change_by_context(case.name, low, high)]
-
-
-def _is_identical(old: Side, new: Side) -> bool:
-    """Whether a context's path is one of the other kernel, and no context meets changed code."""
-    # A stream takes long to make, and two are the same only where all functions' shares are.
-    before, after = (
-        {
-            frozenset(functions_of(path, recording).items()): recording.instructions(path)
-            for path, _ in distinct_paths(case)
-        }
-        for case, recording in (old, new)
-    )
-    changed = changed_functions(old.recording, new.recording)
-    if any(name in changed for shares in before | after for name, _ in shares):
-        return False
-    alike = before.keys() & after.keys()
-    return any(
-        stream(before[shares], old.arch) == stream(after[shares], old.arch) for shares in alike
-    )
+    settled = settles(case) and settles(new.case)
+    return functions, *_verdict(case.name, sum_of(by_function.values()) if settled else None)
 
 
 def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
@@ -275,42 +254,116 @@ def _compare_metrics(
     """Compares each metric but instructions that both sides have; UserError for others."""
     chosen = choose_metrics(pairs, wanted)
     for pair in pairs:
-        sides = [_amounts(*side) for side in zip(pair, (old, new), strict=True)]
-        for metric in chosen:
-            if not _has(pair, metric):
-                continue
-            samples = [
-                dict(case.metrics[metric].samples) if metric in case.metrics else {0: 1}
-                for case in pair
-            ]
-            values = [exact.mode(own) for own in samples]
-            # A metric that is no sum over instructions has no shares.
-            shares = [path_metrics.shares(own.get(metric, Counter()), f) for f, own, _ in sides]
-            known = [one.total() for one in shares] == values
-            missing = sides[0][2] | sides[1][2] if metric in path_metrics.OF_ACCESSES else {}
-            words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
-            yield CaseComparison(
-                name=pair[0].name,
-                metric=metric,
-                old=values[0],
-                new=values[1],
-                verdict=exact.verdict(*samples),
-                identical_path=False,
-                functions=_function_deltas(*shares) if known else (),
-                caveats=(caveats.unreported_accesses(pair[0].name, words),) if words else (),
-            )
+        sides = Side(pair[0], old), Side(pair[1], new)
+        metrics = [metric for metric in chosen if _has(pair, metric)]
+        of_places = [metric for metric in metrics if metric in path_metrics.OF_PLACES]
+        by_path = metric_changes(*sides, [one for one in metrics if one not in of_places])
+        of_data = [_of_data(*side) for side in sides]
+        missing = of_data[0][2] | of_data[1][2]
+        words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
+        identical = bool(of_places) and is_identical(*sides)
+        for metric in metrics:
+            if metric in by_path:
+                row = _of_paths(*sides, metric, by_path[metric])
+            elif metric in of_places:
+                change = place_change(*sides, metric, identical=identical)
+                row = _of_samples(*sides, metric, change)
+                shares = [
+                    path_metrics.shares(own.get(metric, Counter()), f) for f, own, _ in of_data
+                ]
+                if [one.total() for one in shares] == [row.old, row.new]:
+                    row = replace(row, functions=_function_deltas(*shares))
+            else:
+                row = _of_samples(*sides, metric, None)
+            if words and metric in path_metrics.OF_ACCESSES:
+                notes = (*row.caveats, caveats.unreported_accesses(pair[0].name, words))
+                row = replace(row, caveats=notes)
+            yield row
 
 
-def _amounts(
+def _of_paths(old: Side, new: Side, metric: str, change: MetricChange) -> CaseComparison:
+    """A metric's row where the paths of all contexts decide it."""
+    rows = [
+        FunctionDelta(name, own, max(0, own + change.by_function[name].low))
+        for name in dict.fromkeys((*change.shares, *change.by_function))
+        for own in [change.shares.get(name, 0)]
+    ]
+    functions = _by_size(row for row in rows if row.old or row.new)
+    settled = settles(old.case) and settles(new.case)
+    verdict, notes = _verdict(f"{metric} of {old.case.name}", change.change if settled else None)
+    several = any(len({*own.values()}) > 1 for own in change.values)
+    return CaseComparison(
+        name=old.case.name,
+        metric=metric,
+        old=sum(row.old for row in functions),
+        new=sum(row.new for row in functions),
+        verdict=verdict,
+        identical_path=False,
+        functions=functions,
+        contexts=_by_context(change.values) if several else UNSET,
+        caveats=tuple(notes),
+    )
+
+
+def _by_context(values: Sequence[Mapping[int, int]]) -> Contexts:
+    """In how many contexts of each side each value was the commonest."""
+    return Contexts(
+        *(tuple(exact.histogram((one, 1) for one in own.values()).items()) for own in values)
+    )
+
+
+def _of_samples(old: Side, new: Side, metric: str, change: Change | None) -> CaseComparison:
+    """A metric's row of the first boots' windows; `change` is None where contexts decide it not."""
+    samples = [
+        dict(case.metrics[metric].samples) if metric in case.metrics else {0: 1}
+        for case, _ in (old, new)
+    ]
+    before, after = map(exact.mode, samples)
+    values = [place_values(case, metric) for case, _ in (old, new)]
+    several = all(values) and len({*values[0].values(), *values[1].values(), before, after}) > 1
+    verdict, notes = exact.verdict(*samples), list[Caveat]()
+    if change:
+        verdict, notes = _verdict(f"{metric} of {old.case.name}", change)
+        if change.low == change.high:
+            # What the new kernel has in the context of the old value.
+            after = before + change.low
+    elif depends_on_contexts(old.case, new.case):
+        verdict, notes = UNDECIDED, [caveats.one_context(f"{metric} of {old.case.name}")]
+    return CaseComparison(
+        name=old.case.name,
+        metric=metric,
+        old=before,
+        new=after,
+        verdict=verdict,
+        identical_path=False,
+        functions=(),
+        contexts=_by_context(values) if several else UNSET,
+        caveats=tuple(notes),
+    )
+
+
+def _verdict(name: str, change: Change | None) -> tuple[str, list[Caveat]]:
+    """The verdict of a change, None where nothing settles, and why it is not an exact one."""
+    if change is None:
+        return UNDECIDED, [caveats.unsettled(name)]
+    low, high = change
+    if low == high:
+        return SAME if low == 0 else WORSE if low > 0 else BETTER, []
+    verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
+    return verdict, [caveats.change_by_context(name, low, high)]
+
+
+def _of_data(
     case: CaseResult, recording: Recording
 ) -> tuple[list[str], path_metrics.Amounts, Counter[str]]:
     """Of a modal path: the functions, each metric's amounts, the accesses that are not reported."""
-    path, arch = case.modal_path, find_arch(recording.kernel["arch"])
-    code = recording.instructions(path) if path else []
-    accesses = path.accesses if path else None
-    missing = Counter[str]() if accesses is None else path_metrics.unreported(code, accesses, arch)
+    path = case.modal_path
+    if path is None or path.accesses is None:
+        return [], {}, Counter()
+    code = recording.instructions(path)
+    missing = path_metrics.unreported(code, path.accesses, find_arch(recording.kernel["arch"]))
     functions = [base_name(insn.function) for insn in code]
-    return functions, path_metrics.amounts(code, accesses, arch), missing
+    return functions, path_metrics.amounts_of_accesses(path.accesses), missing
 
 
 def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Literal
@@ -24,6 +24,7 @@ from kentry.kernels.site_tables import read_tables, tables_of
 from kentry.kernels.symtab import source_lines
 from kentry.path import metrics as of_paths
 from kentry.path.symbols import UNNAMED, SymbolMap, depends_on_context, why
+from kentry.path.variation import by_call
 from kentry.progress import Update
 from kentry.results import caveats
 from kentry.results.case_name import CaseName
@@ -267,7 +268,19 @@ def _case(
         lost += notes or [caveats.case_failed(name, "every window was interrupted")]
         return None
     instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
-    paths, contexts = _paths(phases, instructions.value, run.trace, code)
+    stacks = {
+        path: of_paths.stack_bytes(
+            [
+                code[n]
+                for first, count in run.trace.paths[path]
+                for n in range(first, first + count)
+            ],
+            run.trace.accesses[path],
+            arch,
+        )
+        for path in run.trace.accesses.keys() & {one.path for _, one in _clean(phases)}
+    }
+    paths, contexts = _paths(phases, instructions.value, run.trace, code, stacks)
     if 2 * sum(exact.is_decided(dict(one.samples)) for one in contexts) < len(contexts):
         notes.append(caveats.no_majority(name, instructions.agreeing / instructions.windows))
     modal = next((path for path in paths if path.role == MODAL), None)
@@ -283,7 +296,7 @@ def _case(
         metrics={
             INSTRUCTIONS: instructions,
             **{side: Metric.of(counts) for side, counts in others.items()},
-            **_metrics_of_paths(phases, run.trace, options, code, arch),
+            **_metrics_of_paths(phases, run.trace, options, code, arch, stacks),
         },
         interrupted=tuple(interrupted.items()),
         functions=tuple(_functions(modal, code).items()) if modal else (),
@@ -299,6 +312,7 @@ def _metrics_of_paths(
     options: ExactOptions,
     code: list[Instruction],
     arch: Arch,
+    stacks: Mapping[int, int],
 ) -> dict[str, Metric]:
     """The metrics of the first boot's recorded windows; of memory only if every access was kept."""
     windows = [
@@ -315,8 +329,8 @@ def _metrics_of_paths(
             ]
             amounts = of_paths.amounts_of_code(own, arch)
             known[path] = {name: each.total() for name, each in amounts.items()}
-            if (accesses := trace.accesses.get(path)) is not None:
-                known[path][of_paths.STACK] = of_paths.stack_bytes(own, accesses, arch)
+            if path in stacks:
+                known[path][of_paths.STACK] = stacks[path]
         for name, total in {**known[path], **window.touched}.items():
             samples.setdefault(name, Counter())[total] += window.times
     recorded = sum(one.times for _, one in windows)
@@ -346,16 +360,27 @@ def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
 
 
 def _paths(
-    phases: Sequence[Phase], value: int, trace: PluginTrace, code: list[Instruction]
+    phases: Sequence[Phase],
+    value: int,
+    trace: PluginTrace,
+    code: list[Instruction],
+    stacks: Mapping[int, int],
 ) -> tuple[list[KernelPath], list[CaseContext]]:
     """The modal path, then each context's commonest and the most frequent of the others."""
     # By context: how many windows had each count, and how many took each path.
     found: dict[int, tuple[Counter[int], Counter[int]]] = {}
+    # By context, how many windows had each value of the metrics that depend on where data lies.
+    data: dict[int, dict[str, Counter[int]]] = {}
     for phase, window in _clean(phases):
         counts, paths = found.setdefault(phase.context, (Counter(), Counter()))
         counts[window.kernel] += window.times
         if window.path is not None:
             paths[window.path] += window.times
+            touched = {**window.touched, of_paths.STACK: stacks.get(window.path)}
+            for name in of_paths.OF_PLACES:
+                if (amount := touched.get(name)) is not None:
+                    own = data.setdefault(phase.context, {}).setdefault(name, Counter())
+                    own[amount] += window.times
     times: Counter[int] = Counter()
     # By context, the path that most windows with the commonest count took.
     commonest: dict[int, int] = {}
@@ -383,10 +408,18 @@ def _paths(
             base = _functions(taken, code)
             if accesses is not None and len(accesses) <= _ACCESSES_KEPT:
                 taken = structs.replace(taken, rows=tuple(one.row for one in accesses))
+        if accesses is not None:
+            _, positions = by_call(taken.indexes, code)
+            taken = structs.replace(taken, accessed=of_paths.accessed_by_call(accesses, positions))
         kept.append(taken)
     places: dict[int | None, int] = {path: place for place, path in enumerate(order)}
     return kept, [
-        CaseContext(context, tuple(sorted(counts.items())), places.get(commonest.get(context)))
+        CaseContext(
+            context,
+            tuple(sorted(counts.items())),
+            places.get(commonest.get(context)),
+            {name: tuple(sorted(own.items())) for name, own in data.get(context, {}).items()},
+        )
         for context, (counts, _) in found.items()
     ]
 

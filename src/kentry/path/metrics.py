@@ -18,11 +18,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kentry.arch import Arch
 from kentry.path.calls import parts, split_calls
 from kentry.results.recording import ABOUT_PATHS, Access, Instruction
+
+# A function, a part or the number of a call.
+Group = TypeVar("Group")
 
 _NAMELESS = re.compile(r"\.byte|hint #")
 
@@ -94,9 +97,13 @@ _LINE, _OTHER_LINES, _PAGE = 64, (32, 128), 4096
 # a multiple, and a stack is aligned to it (arch/*/include/asm/thread_info.h, memory.h).
 _STACK_BLOCK = 16384
 
-# The metrics that follow from accesses.
-_OF_ACCESSES = ("loads", "stores", "bytes", "lines.data", "pages.data", STACK)
-OF_ACCESSES = frozenset(name for name in ABOUT_PATHS if name.startswith(_OF_ACCESSES))
+# The metrics that follow from accesses: those that the path's own instructions determine, in the
+# order of KernelPath.accessed, and those that depend on where the data lies.
+OF_CALLS = ("loads", "stores", "bytes.loaded", "bytes.stored")
+OF_PLACES = ("lines.data", "lines.data.32", "lines.data.128", "pages.data", STACK)
+OF_ACCESSES = frozenset((*OF_CALLS, *OF_PLACES))
+# Those that depend on where the code lies, too.
+OF_ADDRESSES = ("lines.code", "lines.code.32", "lines.code.128", "pages.code")
 
 # By metric, the amount of each instruction that has one, by its position in the path.
 Amounts = dict[str, Counter[int]]
@@ -128,13 +135,22 @@ def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
 
 def amounts_of_accesses(accesses: Sequence[Access]) -> Amounts:
     """What follows from one window's loads and stores."""
-    names = ("loads", "stores", "bytes.loaded", "bytes.stored")
-    found: Amounts = {name: Counter() for name in names}
+    found: Amounts = {name: Counter() for name in OF_CALLS}
     for one in accesses:
         found["stores" if one.is_store else "loads"][one.position] = 1
         found["bytes.stored" if one.is_store else "bytes.loaded"][one.position] += one.size
     spans = [(one.position, one.address, one.address + one.size) for one in accesses]
     return found | _blocks("lines.data", "pages.data", spans)
+
+
+def accessed_by_call(
+    accesses: Sequence[Access], positions: Sequence[int]
+) -> tuple[tuple[int, int, int, int], ...]:
+    """KernelPath.accessed of one window, where `positions` are those of variation.by_call()."""
+    amounts = amounts_of_accesses(accesses)
+    loads, stores, loaded, stored = (shares(amounts[name], positions) for name in OF_CALLS)
+    calls = range(max(positions, default=-1) + 1)
+    return tuple((loads[n], stores[n], loaded[n], stored[n]) for n in calls)
 
 
 def unreported(path: Sequence[Instruction], accesses: Sequence[Access], arch: Arch) -> Counter[str]:
@@ -169,9 +185,9 @@ def amounts(path: Sequence[Instruction], accesses: Sequence[Access] | None, arch
     return found if accesses is None else found | amounts_of_accesses(accesses)
 
 
-def shares(amounts: Counter[int], groups: Sequence[str]) -> Counter[str]:
-    """The amounts by group: of functions or parts, one name for each position."""
-    found: Counter[str] = Counter()
+def shares(amounts: Counter[int], groups: Sequence[Group]) -> Counter[Group]:
+    """The amounts by group: of functions, parts or calls, one for each position."""
+    found: Counter[Group] = Counter()
     for position, amount in amounts.items():
         found[groups[position]] += amount
     return found

@@ -2,11 +2,21 @@
 """What one kernel executed in each of a case's contexts: paths, functions, calls, loops."""
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from math import gcd
 
+from msgspec import UNSET
+
+from kentry.arch import find_arch
+from kentry.path.metrics import OF_CALLS, accessed_by_call, amounts_of_code, shares
 from kentry.path.symbols import base_name
-from kentry.results.recording import CaseResult, KernelPath, Recording
+from kentry.results.recording import (
+    INSTRUCTIONS,
+    CaseResult,
+    Instruction,
+    KernelPath,
+    Recording,
+)
 from kentry.stats import exact
 
 # What each call of each function executes.
@@ -67,19 +77,55 @@ def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
     return counts
 
 
-def calls_by_context(case: CaseResult, recording: Recording) -> dict[int, Calls]:
-    """Returns what each call, begun by a first instruction, executes by context, callees apart."""
-    names = [base_name(insn.function) for insn in recording.code]
-    by_context: dict[int, Calls] = {}
+def by_call(indexes: Sequence[int], code: Sequence[Instruction]) -> tuple[list[str], list[int]]:
+    """Returns the function of each call in a path, and which call each position is of.
+
+    A call is begun by a function's first instruction and is without its callees; a compiler's
+    clones are one function.
+    """
+    calls: list[str] = []
+    # The last call of each function.
+    last: dict[str, int] = {}
+    positions = []
+    for index in indexes:
+        name = base_name(code[index].function)
+        if name not in last or code[index].offset == 0:
+            last[name] = len(calls)
+            calls.append(name)
+        positions.append(last[name])
+    return calls, positions
+
+
+def calls_by_context(
+    case: CaseResult, recording: Recording, metrics: Collection[str] = (INSTRUCTIONS,)
+) -> dict[str, dict[int, Calls]]:
+    """Returns what each call has of metrics that the path determines, by metric and context.
+
+    A context is missing where the accesses of its path are not known.
+    """
+    by_metric: dict[str, dict[int, Calls]] = {metric: {} for metric in metrics}
+    arch = find_arch(recording.kernel["arch"])
     for path, contexts in distinct_paths(case):
-        own: dict[str, list[int]] = {}
-        for index in path.indexes:
-            counts = own.setdefault(names[index], [])
-            if not counts or recording.code[index].offset == 0:
-                counts.append(0)
-            counts[-1] += 1
-        by_context |= dict.fromkeys(contexts, own)
-    return by_context
+        calls, positions = by_call(path.indexes, recording.code)
+        amounts = {INSTRUCTIONS: Counter(range(path.length))}
+        if not {*metrics} <= {INSTRUCTIONS, *OF_CALLS}:
+            amounts |= amounts_of_code(recording.instructions(path), arch)
+        of_calls = {name: shares(own, positions) for name, own in amounts.items()}
+        accessed = path.accessed
+        if accessed is UNSET and path.accesses is not None:
+            accessed = accessed_by_call(path.accesses, positions)
+        if accessed is not UNSET:
+            for column, name in enumerate(OF_CALLS):
+                of_calls[name] = Counter({n: row[column] for n, row in enumerate(accessed)})
+        for metric in metrics:
+            if metric in OF_CALLS and accessed is UNSET:
+                continue
+            own = of_calls.get(metric, Counter())
+            of_functions: dict[str, list[int]] = {}
+            for number, name in enumerate(calls):
+                of_functions.setdefault(name, []).append(own[number])
+            by_metric[metric] |= dict.fromkeys(contexts, of_functions)
+    return by_metric
 
 
 def varying(by_context: Mapping[int, Mapping[str, int]]) -> dict[str, dict[int, int]]:

@@ -148,6 +148,15 @@ class KernelPath(Struct, frozen=True, kw_only=True):
             " instruction in the path, address, bytes, load or store]; of the modal path"
         ),
     ] = field(default=UNSET, name="accesses")
+    # UNSET where they are not known.  path/variation.py says what a call is.
+    accessed: Annotated[
+        tuple[tuple[Count, Count, Count, Count], ...] | UnsetType,
+        about(
+            "Of one window, by call of a function: [instructions that load, that store, bytes"
+            " loaded, bytes stored]"
+        ),
+        OMITTED,
+    ] = UNSET
 
     def __post_init__(self) -> None:
         force_setattr(self, "length", sum(count for _, count in self.runs))
@@ -247,6 +256,8 @@ class TimedProcess(Struct, frozen=True):
 class CaseContext(Struct, frozen=True):
     """What a case's windows were in one context."""
 
+    # `data` is empty in a recording from before it.
+
     context: Annotated[Count, about("Index into the recording's contexts")]
     samples: Annotated[
         tuple[Pair, ...], about("[kernel instructions, windows], by value", min_length=1)
@@ -254,6 +265,11 @@ class CaseContext(Struct, frozen=True):
     path: Annotated[
         Count | None, about("Index into the case's paths: the one most windows took")
     ] = None
+    data: Annotated[
+        dict[str, tuple[Pair, ...]],
+        about("Of the metrics that depend on where data lies: [value, windows], by value"),
+        OMITTED,
+    ] = {}
 
     @property
     def value(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from kentry.arch import Arch
-from kentry.compare.contexts import Change, Side, count_change
+from kentry.compare.contexts import Side, count_change
 from kentry.compare.counted import compare
 from kentry.count.catalogue import choose, match
 from kentry.errors import UserError
@@ -194,8 +194,8 @@ def _compared(
     asked: Sequence[_Asked], recording: Recording, baseline: Recording | None
 ) -> Comparison | None:
     """The comparison with the baseline of what has a budget against it; None where nothing has."""
-    names = [
-        one.name
+    both = [
+        (one.name, one.budget.metric)
         for one in asked
         if one.budget.relative
         and baseline
@@ -203,8 +203,10 @@ def _compared(
     ]
     # Of metrics that are not compared, or only in two units, each row says so.
     with contextlib.suppress(UserError):
-        if baseline and names:
-            return compare(baseline, recording, list(dict.fromkeys(names)))
+        if baseline and both:
+            names, metrics = (list(dict.fromkeys(own)) for own in zip(*both, strict=True))
+            of_paths = [one for one in metrics if one.startswith(ABOUT_PATHS)]
+            return compare(baseline, recording, names, of_paths)
     return None
 
 
@@ -278,15 +280,11 @@ def _relative_count(
     """Within or over if the change is in every context; a part of the old count is of each."""
     a, b = (case.metrics[budget.metric] for case in cases)
     old, new = a.value, b.value
-    change: Change | None = None
-    if budget.metric == INSTRUCTIONS:
-        # Where the count depends on the context, both are those of one context.
-        for row in comparison.cases if comparison else ():
-            if row.name == cases[0].name:
-                old, new = row.old, row.new
-        change = count_change(*map(Side, cases, sides))
-    elif a.is_decided and b.is_decided:
-        change = Change(new - old, new - old)
+    # Where the count depends on the context, both are those of one context.
+    for row in (*comparison.cases, *comparison.metrics) if comparison else ():
+        if (row.name, row.metric) == (cases[0].name, budget.metric):
+            old, new = row.old, row.new
+    change = count_change(Side(cases[0], sides[0]), Side(cases[1], sides[1]), budget.metric)
     base = _counts(cases[0], budget.metric)
     least, most = (old + math.floor(_allowance(budget, count)) for count in (min(base), max(base)))
     counts = _by_context(cases[1], budget.metric)

@@ -33,6 +33,7 @@ from kentry.kernels.tree import Commit
 from kentry.progress import Update, say
 from kentry.results.comparison import Comparison, FunctionDelta, Real
 from kentry.results.recording import (
+    ABOUT_PATHS,
     INSTRUCTIONS,
     Recording,
     read_recording,
@@ -113,10 +114,15 @@ class Pair:
         counts = [
             dict(one.metrics[metric].samples) for one in sides if one and metric in one.metrics
         ]
-        if len(counts) == 2 and metric == INSTRUCTIONS:
-            row = next(one for one in self.comparison.cases if one.name == case)
+        if len(counts) == 2 and metric.startswith((INSTRUCTIONS, *ABOUT_PATHS)):
+            [row] = (
+                [one for one in self.comparison.cases if one.name == case]
+                if metric == INSTRUCTIONS
+                else compare(self.old, self.new, [case], [metric]).metrics
+            )
             known = None if row.verdict == UNDECIDED else row.delta
-            return Difference(row.delta, known, known, row.functions)
+            functions = row.functions if metric == INSTRUCTIONS else ()
+            return Difference(row.delta, known, known, functions)
         if len(counts) == 2:
             known_delta = None if exact.verdict(*counts) == UNDECIDED else delta
             return Difference(delta, known_delta, known_delta)

@@ -38,6 +38,7 @@ from kentry.results.studies import (
     Series,
     SeriesColumn,
 )
+from kentry.stats.exact import UNDECIDED
 from kentry.study.plan import Unit, outcomes, perform
 
 SERIES_FILE = "series.json"  # the result in a folder of rows, beside their recordings
@@ -211,10 +212,10 @@ def _rows(
             for column in columns
             if (own := patch.recordings.get(column.arch)) and (case := own.case(column.case))
         }
-        steps, of_row = _steps(patch, measured, before, base) if patch.patch else ({}, [])
+        steps, of_row = _steps(patch, measured, before, base, wanted) if patch.patch else ({}, [])
         cells = {
             column: _cell(
-                case, steps.get(column), last_cells.get(column), last_metrics[column], wanted
+                case, steps.get(column, {}), last_cells.get(column), last_metrics[column], wanted
             )
             for column, case in measured.items()
         }
@@ -267,17 +268,20 @@ def _steps(
     measured: Mapping[SeriesColumn, CaseResult],
     before: Mapping[SeriesColumn, Recording],
     base: Mapping[str, Recording],
-) -> tuple[dict[SeriesColumn, CaseComparison], list[Caveat]]:
-    """A patch's steps against what was measured before, and caveats that the base has not."""
-    steps: dict[SeriesColumn, CaseComparison] = {}
+    wanted: Sequence[str],
+) -> tuple[dict[SeriesColumn, dict[str, CaseComparison]], list[Caveat]]:
+    """A patch's steps by metric against what was measured before, and caveats that are new."""
+    steps: dict[SeriesColumn, dict[str, CaseComparison]] = {}
     notes: list[Caveat] = []
     groups: dict[tuple[str, int], list[SeriesColumn]] = {}
     for column in measured:
         groups.setdefault((column.arch, id(before[column])), []).append(column)
     for (arch, _), group in groups.items():
         recording = patch.recordings[arch]
-        step = compare(before[group[0]], recording, [one.case for one in group])
-        steps |= dict(zip(group, step.cases, strict=True))
+        step = compare(before[group[0]], recording, [one.case for one in group], wanted)
+        for column in group:
+            rows = (row for row in (*step.cases, *step.metrics) if row.name == column.case)
+            steps[column] = {row.metric: row for row in rows}
         if group[0] == next(one for one in measured if one.arch == arch):
             names = [one.case for one in measured if one.arch == arch]
             known = _caveats_of(base[arch], names)
@@ -289,7 +293,7 @@ def _steps(
 
 def _cell(
     case: CaseResult,
-    step: CaseComparison | None,
+    steps: Mapping[str, CaseComparison],
     last: Cell | None,
     metrics_before: Mapping[str, MetricStep],
     metrics: Sequence[str],
@@ -300,9 +304,13 @@ def _cell(
         instructions=metric.value,
         windows=metric.windows,
         agreeing=metric.agreeing,
-        metrics={name: _metric(case, name, metrics_before.get(name)) for name in metrics},
+        metrics={
+            name: _metric(case, name, metrics_before.get(name), steps.get(name), last)
+            for name in metrics
+        },
         estimates=msgspec.convert(case.estimates, tuple[CellEstimate, ...], from_attributes=True),
     )
+    step = steps.get(INSTRUCTIONS)
     if step is None or last is None:
         return cell
     return structs.replace(
@@ -318,16 +326,24 @@ def _cell(
     )
 
 
-def _metric(case: CaseResult, name: str, before: MetricStep | None) -> MetricStep | None:
-    """A metric and its step; None where the windows do not agree on it."""
+def _metric(
+    case: CaseResult,
+    name: str,
+    before: MetricStep | None,
+    compared: CaseComparison | None,
+    last: Cell | None,
+) -> MetricStep | None:
+    """A metric and its step; None where the windows or contexts do not agree on it."""
     found = case.metrics.get(name)
-    if found and not found.is_decided:
+    # In the context of the row before, if that has a value.
+    known = compared if last and last.metrics.get(name) else None
+    if known.verdict == UNDECIDED if known else found and not found.is_decided:
         return None
     value = found.value if found else 0
     if before is None:
         return MetricStep(value)
-    step = value - before.value
-    return MetricStep(value, step, before.total + step)
+    step = known.delta if known else value - before.value
+    return MetricStep(before.value + step, step, before.total + step)
 
 
 def _caveats_of(recording: Recording, names: Sequence[str]) -> list[Caveat]:

@@ -2,12 +2,16 @@
 """Exact metrics beside instructions: verdicts, and shares of functions that add up."""
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from kentry.compare.contexts import Change, Side, count_change
 from kentry.compare.counted import ALL, compare
 from kentry.errors import UserError
+from kentry.path.variation import by_call
 from kentry.results.recording import Access, Metric, Recording
 from tests.builders import recording
+from tests.unit.compare.test_contexts import in_contexts, stat
 
 BASE = 0xFFFF000000001000
 
@@ -83,3 +87,86 @@ def test_a_recording_from_before_metrics_has_instructions_alone() -> None:
     with pytest.raises(UserError) as caught:
         compare(old, old, None, ["loads"])
     assert "kentry record" in caught.value.remedy
+
+
+def counted(
+    lookups: list[int], seed: int = 1, more: int = 0, lines: tuple[int, ...] = (40,)
+) -> Recording:
+    """Another number of lookups in each context; the entry's code has so many loads more.
+
+    Every other instruction of a call loads; each context's windows touched one of `lines`.
+    """
+    made = in_contexts(stat(lookups), seed)
+    if more:
+        made.code = [
+            one._replace(text="ldr x0, [x1]")
+            if (one.function, one.offset) == ("el0_svc", 8)
+            else one
+            for one in made.code
+        ]
+    [case] = made.cases
+    paths = []
+    for path in case.paths:
+        calls, positions = by_call(path.indexes, made.code)
+        loads = [
+            positions.count(n) // 2 + more * (name == "el0_svc") for n, name in enumerate(calls)
+        ]
+        paths.append(replace(path, accessed=tuple((n, 0, 8 * n, 0) for n in loads)))
+    contexts = tuple(
+        replace(one, data={"lines.data": ((lines[at % len(lines)], 10),)})
+        for at, one in enumerate(case.contexts)
+    )
+    total = sum(row[0] for row in paths[0].accessed or ())
+    metrics = {"loads": Metric.of({total: 10}), "lines.data": Metric.of({lines[0]: 10})}
+    changed = replace(case, paths=tuple(paths), contexts=contexts, metrics=case.metrics | metrics)
+    return replace(made, cases=[changed])
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_metric_is_compared_function_by_function_and_context_by_context(
+    paired: bool, more: int
+) -> None:
+    old = counted([0, 0, 1, 2])
+    new = counted([0, 0, 1, 2] if paired else [1, 1, 0, 1], 1 if paired else 2, more)
+    [row] = compare(old, new, ["stat"], ["loads"]).metrics
+    assert (row.delta, row.verdict) == (more, "worse" if more else "same")
+    assert row.contexts and len(row.contexts.new) == len({0, 1, 2} if paired else {0, 1})
+    assert {one.name: one.delta for one in row.functions if one.delta} == (
+        {"el0_svc": more} if more else {}
+    )
+    [case] = new.cases
+    assert count_change(Side(old.cases[0], old), Side(case, new), "loads") == Change(more, more)
+
+
+def test_a_metric_of_a_recording_from_before_its_contexts_is_undecided() -> None:
+    new = counted([1, 1, 0, 1], seed=2)
+    bare = [replace(path, accessed=UNSET) for path in new.cases[0].paths]
+    before = replace(new, cases=[replace(new.cases[0], paths=tuple(bare))])
+    [row] = compare(counted([0, 0, 1, 2]), before, ["stat"], ["loads"]).metrics
+    assert row.verdict == "undecided"
+    assert [one["kind"] for one in row.caveats] == ["one-context"]
+
+
+@pytest.mark.parametrize(
+    ("more", "old", "new", "seed", "change"),
+    [
+        # On an identical path data lies elsewhere, and nothing changed.
+        (0, (40, 41), (42,), 2, Change(0, 0)),
+        # Context by context there are as many more.
+        (1, (40, 41), (41, 42), 1, Change(1, 1)),
+        (1, (40, 41), (43, 44), 2, Change(2, 4)),
+        (1, (40, 41), (41, 43), 2, Change(0, 3)),
+        (1, (40, 42), (41,), 2, Change(-1, 1)),
+    ],
+)
+def test_where_data_lies_is_no_change(
+    more: int, old: tuple[int, ...], new: tuple[int, ...], seed: int, change: Change
+) -> None:
+    before, after = counted([0, 0], lines=old), counted([0, 0], seed, more, new)
+    [row] = compare(before, after, ["stat"], ["lines.data"]).metrics
+    verdicts = {Change(0, 0): "same", Change(0, 3): "undecided", Change(-1, 1): "undecided"}
+    assert row.verdict == verdicts.get(change, "worse")
+    sides = Side(before.cases[0], before), Side(after.cases[0], after)
+    assert count_change(*sides, metric="lines.data") == change
+    assert row.verdict != "same" or row.delta == 0

@@ -2,6 +2,7 @@
 """The table of a series: steps against the last count there is, sums, what else differs."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -139,9 +140,11 @@ def test_a_metric_that_the_baseline_lacks_is_a_mistake() -> None:
 def test_each_row_is_compared_once_with_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[tuple[int, int]] = Counter()
 
-    def counted(old: Recording, new: Recording, cases: list[str]) -> Comparison:
+    def counted(
+        old: Recording, new: Recording, cases: list[str], metrics: Sequence[str] = ()
+    ) -> Comparison:
         calls[id(old), id(new)] += 1
-        return compare(old, new, cases)
+        return compare(old, new, cases, metrics)
 
     monkeypatch.setattr(study_series, "compare", counted)
     kernels = [
