@@ -215,6 +215,13 @@ def test_contexts_explain_no_difference_of_changed_code(
     assert changes(after, before, bodies, CHANGED, paired=False) == {"f": back}
 
 
+def test_changed_code_on_a_path_that_few_contexts_take_is_no_context() -> None:
+    """A slab refill in one context of 32; in the other kernel it is one instruction longer."""
+    old, new = of_calls(*[[]] * 31, [145]), of_calls(*[[]] * 31, [146])
+    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
+    assert changes(old, new, {}, CHANGED, paired=False) == {"f": Change(0, 1)}
+
+
 def test_changed_code_is_compared_context_by_context_too() -> None:
     old, new = of_calls(*[[0]] * 6), of_calls(*[[0]] * 3, *[[6]] * 3)
     assert changes(old, new, {}, CHANGED, paired=True) == {"f": Change(0, 6)}
