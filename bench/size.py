@@ -21,27 +21,27 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 442,
+    "(loose)": 450,
     "arch": 1422,
-    "boot": 1986,
+    "boot": 1994,
     "commands": 2926,
     "compare": 1912,
-    "count": 1235,
+    "count": 1265,
     "host": 1385,
     "importing": 517,
     "kernels": 3928,
     "machines": 1365,
     "models": 975,
     "path": 1216,
-    "results": 2816,
-    "show": 5159,
+    "results": 2870,
+    "show": 5152,
     "stats": 693,
     "study": 2501,
     "time": 1681,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 33945
+TESTS_BUDGET = 34163
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -8,14 +8,16 @@
 
 #define MAX_PATHS 65536 /* distinct ones in a run; later ones are written as no path */
 
+/* Two cases may have one path, and access other memory: `times` are of the case `of`. */
 struct known_path {
-	uint64_t hash, count, times;
+	uint64_t hash, count, times, of;
 	long *indexes;
 };
 
 static FILE *out;
 static struct window last;
 static uint64_t times, windows;
+static uint64_t current_case; /* a hash of its name */
 static long insns_written;
 static struct known_path *paths;
 static long paths_known;
@@ -62,9 +64,24 @@ static void flush_windows(void)
 	times = 0;
 }
 
+#define HASH_START 0xcbf29ce484222325u
+
+/* FNV-1a. */
+static uint64_t hash_value(uint64_t hash, uint64_t value)
+{
+	return (hash ^ value) * 0x100000001b3u;
+}
+
 void trace_message(const char *text)
 {
+	static const char before[] = "case ";
+
 	flush_windows();
+	if (!strncmp(text, before, strlen(before))) {
+		current_case = HASH_START;
+		for (const char *c = text + strlen(before); *c && *c != ' '; c++)
+			current_case = hash_value(current_case, (uint64_t)*c);
+	}
 	fprintf(out, "message %s\n", text);
 }
 
@@ -86,13 +103,12 @@ static void write_insn(struct recorded_insn *insn)
 	fprintf(out, " %s\n", insn->text ? insn->text : "?");
 }
 
-/* FNV-1a over the instructions' indexes. */
 static uint64_t hash_path(struct recorded_insn *const *insns, uint64_t count)
 {
-	uint64_t hash = 0xcbf29ce484222325u;
+	uint64_t hash = HASH_START;
 
 	for (uint64_t i = 0; i < count; i++)
-		hash = (hash ^ (uint64_t)insns[i]->index) * 0x100000001b3u;
+		hash = hash_value(hash, (uint64_t)insns[i]->index);
 	return hash;
 }
 
@@ -131,6 +147,7 @@ static long add_path(struct recorded_insn *const *insns, uint64_t count, uint64_
 	path->hash = hash;
 	path->count = count;
 	path->times = 1;
+	path->of = current_case;
 	for (uint64_t i = 0; i < count; i++)
 		path->indexes[i] = insns[i]->index;
 	write_path(paths_known, path);
@@ -148,6 +165,9 @@ long trace_path(struct recorded_insn *const *insns, uint64_t count)
 	hash = hash_path(insns, count);
 	for (long id = 0; id < paths_known; id++)
 		if (same_path(&paths[id], insns, count, hash)) {
+			if (paths[id].of != current_case)
+				paths[id].times = 0;
+			paths[id].of = current_case;
 			paths[id].times++;
 			return id;
 		}

@@ -8,9 +8,10 @@
  *	insn INDEX ADDRESS BYTES TEXT	a kernel instruction, once, before a path uses it
  *	path ID COUNT INDEX+LENGTH...	a distinct path, once, as runs over the indexes
  *	accesses ID POSITION:ADDRESS:BYTES:KIND...
- *					what the path loads ("l") and stores ("s"), the second
- *					time that it was taken; POSITION is the instruction's in
- *					the path, ADDRESS is hexadecimal
+ *					what the path loads ("l") and stores ("s") in the next
+ *					window, the second in a row of one case's that takes it;
+ *					POSITION is the instruction's in the path, ADDRESS is
+ *					hexadecimal
  *	window TIMES KERNEL FIRMWARE USER IRQS EXCEPTIONS ITERATIONS PATH TOUCHED
  *					TIMES windows in a row with these counts; ITERATIONS:
  *					how often REP instructions were dispatched beyond
@@ -52,7 +53,7 @@ void trace_message(const char *text);
 void trace_window(const struct window *window);
 /* Writes the path if no equal one was written before; returns its id. */
 long trace_path(struct recorded_insn *const *insns, uint64_t count);
-/* Writes what a window of the path accessed, if it is the second. */
+/* Writes what a window of the path accessed, if it is the second of its case. */
 void trace_accesses(long path, const struct access *accesses, size_t count);
 void trace_close(uint64_t spoilt, int checked, uint64_t mismatches);
 

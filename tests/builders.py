@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.results.recording import (
     MODAL,
+    OTHER,
     CaseResult,
     Instruction,
     KernelPath,
@@ -24,6 +25,7 @@ from kentry.results.recording import (
     TimedProcess,
 )
 from kentry.results.studies import Problem
+from kentry.stats.exact import mode
 from kentry.study.series import PatchKernels
 from tests import ROOT
 
@@ -71,7 +73,10 @@ def recording(
     kernel: Mapping[str, object] | None = None,
     target: Mapping[str, object] | None = None,
 ) -> Recording:
-    """A recording whose cases took these functions; `samples` other than 1000 x the path."""
+    """A recording whose cases took these functions; `samples` other than 1000 x the path.
+
+    With another commonest count there no path of that was recorded.
+    """
     code: list[Instruction] = []
     results = []
     for name, functions in cases.items():
@@ -81,7 +86,8 @@ def recording(
         found = dict((samples or {}).get(name, {length: 1000}))
         windows = sum(found.values())
         counts: dict[str, int] = {}
-        for function, count in functions:
+        is_modal = mode(found) == length
+        for function, count in functions if is_modal else ():
             counts[function] = counts.get(function, 0) + count
         results.append(
             CaseResult(
@@ -94,8 +100,14 @@ def recording(
                 interrupted=(),
                 functions=tuple((f, c) for f, c in counts.items() if c),
                 paths=(
-                    KernelPath(role=MODAL, times=64, runs=((first, length),) if length else ()),
-                ),
+                    KernelPath(
+                        role=MODAL if is_modal else OTHER,
+                        times=64,
+                        runs=((first, length),) if length else (),
+                    ),
+                )
+                if is_modal or length
+                else (),
             )
         )
     return Recording(

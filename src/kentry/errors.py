@@ -82,3 +82,11 @@ class RecordingError(KentryError):
 
 class TraceError(KentryError):
     """The plugin's trace is cut short or contradicts itself: kentry's own failure."""
+
+
+class ContradictionError(TraceError):
+    """Two numbers that kentry has of one thing differ: its own failure, or a damaged file's."""
+
+    def __init__(self, what: str) -> None:
+        remedy = "Please report it, with the output of kentry doctor."
+        super().__init__(f"kentry's own numbers disagree: {what}.", remedy)

@@ -171,12 +171,13 @@ def check_metrics(arch: Arch, trace: PluginTrace) -> None:
         for first, count in trace.paths[window.path]
         for one in trace.insns[first : first + count]
     ]
-    found = metrics.amounts(path, trace.accesses[window.path], arch)
+    accesses = trace.accesses["metrics", window.path]
+    found = metrics.amounts(path, accesses, arch)
     totals = {name: amounts.total() for name, amounts in found.items()}
     assert {name: totals[name] for name in TOUCHED} == window.touched
     expected = dict(zip(OF_CODE, HAND_OF_CODE[arch.name], strict=True))
     assert {name: totals[name] for name in OF_CODE} == expected
-    stack = metrics.stack_bytes(path, trace.accesses[window.path], arch)
+    stack = metrics.stack_bytes(path, accesses, arch)
     assert stack == HAND_STACK[arch.name]
 
 

@@ -63,7 +63,8 @@ class Phase:
 class PluginTrace:
     """A whole trace.  A path is a list of runs: a first instruction's index and a length.
 
-    `accesses` are what a path loads and stores, for the paths that were taken at least twice.
+    `accesses` are what a case's path loads and stores in a window, if the case took it twice, and
+    `touched` what the plugin counted in that window.  Two cases may share a path, not its memory.
 
     `contexts` are what the rounds of cases found, by the names of guest/context.c.  `checks` are
     the phases in which the machine's own counter is read; `phases` are the others.
@@ -74,7 +75,8 @@ class PluginTrace:
     text_address: int | None = None
     insns: list[Insn] = field(default_factory=list)
     paths: list[list[tuple[int, int]]] = field(default_factory=list)
-    accesses: dict[int, tuple[Access, ...]] = field(default_factory=dict)
+    accesses: dict[tuple[str, int], tuple[Access, ...]] = field(default_factory=dict)
+    touched: dict[tuple[str, int], Mapping[str, int]] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
     contexts: list[dict[str, int]] = field(default_factory=list)
     checks: list[Phase] = field(default_factory=list)
@@ -123,7 +125,7 @@ def parse_trace(file: Path) -> PluginTrace:
 def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
     """Adds one line to the trace; ValueError or IndexError where it makes no sense."""
     if keyword == "window":
-        trace.phases[-1].windows.append(_window(trace, rest))
+        _take_window(trace, rest)
     elif keyword == "insn":
         index, address, code, text = rest.split(" ", 3)
         if int(index) != len(trace.insns):
@@ -156,14 +158,19 @@ def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
         raise ValueError("an unknown word")
 
 
-def _window(trace: PluginTrace, rest: str) -> Window:
+def _take_window(trace: PluginTrace, rest: str) -> None:
     *numbers, written, touched = rest.split() if rest.count(" ") > 7 else [*rest.split(), "-"]
     times, kernel, firmware, user, irqs, exceptions, iterations = map(int, numbers)
     path = None if written == "-" else int(written)
     if path is not None and not 0 <= path < len(trace.paths):
         raise ValueError("a path that was not written")
     sums = () if touched == "-" else zip(_TOUCHED, map(int, touched.split(",")), strict=True)
-    return Window(times, kernel, firmware, user, irqs, exceptions, iterations, path, dict(sums))
+    counts = (times, kernel, firmware, user, irqs, exceptions, iterations)
+    window = Window(*counts, path, dict(sums))
+    trace.phases[-1].windows.append(window)
+    if path is not None and (key := (trace.phases[-1].case, path)) in trace.accesses:
+        # The first is the window whose accesses were kept.
+        trace.touched.setdefault(key, window.touched)
 
 
 def _take_accesses(trace: PluginTrace, rest: str) -> None:
@@ -178,7 +185,8 @@ def _take_accesses(trace: PluginTrace, rest: str) -> None:
         if not 0 <= int(position) < length or kind not in ("l", "s"):
             raise ValueError("an access of no instruction, or of no kind")
         found.append(Access(int(position), int(address, 16), int(size), kind == "s"))
-    trace.accesses[path] = tuple(found)
+    # A path that another case took in between is written again.
+    trace.accesses.setdefault((trace.phases[-1].case, path), tuple(found))
 
 
 def _take_message(trace: PluginTrace, text: str) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kentry.arch.record import Counter
-from kentry.boot.plugin_trace import Phase
+from kentry.boot.plugin_trace import Phase, PluginTrace
 from kentry.boot.probe_protocol import ProbeReport
-from kentry.errors import TraceError
+from kentry.errors import ContradictionError, TraceError
+from kentry.path.metrics import amounts_of_accesses
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import CaseResult
@@ -23,6 +24,31 @@ REPORT_IT = (
     "Please report it, with the output of kentry doctor; other numbers of this emulator"
     " should not be believed."
 )
+
+
+def check_paths(phases: Sequence[Phase], trace: PluginTrace, modal: int | None) -> None:
+    """ContradictionError where what the plugin counted in a case's windows is not in their paths.
+
+    These are the lengths, and what the window loads and stores that is recorded of the modal path.
+    """
+    lengths: dict[int, int] = {}
+    for phase in phases:
+        for window in phase.windows:
+            if (path := window.path) is not None:
+                length = lengths.get(path) or lengths.setdefault(path, trace.path_length(path))
+                if length != window.kernel:
+                    raise ContradictionError(
+                        f"a window of {phase.case} has {window.kernel} kernel instructions,"
+                        f" its path {length}"
+                    )
+    key = (phases[0].case, modal)
+    if modal is not None and key in trace.touched:
+        for name, amounts in amounts_of_accesses(trace.accesses[key]).items():
+            ours, theirs = amounts.total(), trace.touched[key].get(name, amounts.total())
+            if ours != theirs:
+                raise ContradictionError(
+                    f"a window of {key[0]} has {theirs} {name} by the plugin, {ours} by its path"
+                )
 
 
 def cross_check(

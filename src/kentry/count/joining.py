@@ -187,13 +187,15 @@ def add_boot(
     places = _added(code, its_code)
     known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
     paths = []
-    for its_place, path in enumerate(renumbered(map(tuple, other.paths), places)):
+    for path in renumbered(map(tuple, other.paths), places):
         if path not in known:
             known[path] = len(trace.paths)
             trace.paths.append(list(path))
-            if its_place in other.accesses:
-                trace.accesses[known[path]] = other.accesses[its_place]
         paths.append(known[path])
+    for (case, its_path), accesses in other.accesses.items():
+        if (key := (case, paths[its_path])) not in trace.accesses:
+            trace.accesses[key] = accesses
+            trace.touched[key] = other.touched[case, its_path]
     for phase in (one for one in other.phases if one.case in cases):
         windows = [
             one if one.path is None else replace(one, path=paths[one.path]) for one in phase.windows

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType, structs
 from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner, Runner
 from kentry.boot.plugin_trace import Phase, PluginTrace, Window
-from kentry.count.cross_check import REPORT_IT, cross_check
+from kentry.count.cross_check import REPORT_IT, check_paths, cross_check
 from kentry.count.joining import add_boot, only_code_of_paths
 from kentry.count.vector_units import check_units, with_events
 from kentry.errors import GuestError, KernelError, MissingToolError, TraceError
@@ -275,10 +275,11 @@ def _case(
                 for first, count in run.trace.paths[path]
                 for n in range(first, first + count)
             ],
-            run.trace.accesses[path],
+            run.trace.accesses[name, path],
             arch,
         )
-        for path in run.trace.accesses.keys() & {one.path for _, one in _clean(phases)}
+        for path in {one.path for _, one in _clean(phases)}
+        if path is not None and (name, path) in run.trace.accesses
     }
     paths, contexts = _paths(phases, instructions.value, run.trace, code, stacks)
     if 2 * sum(exact.is_decided(dict(one.samples)) for one in contexts) < len(contexts):
@@ -394,6 +395,7 @@ def _paths(
     often = Counter(commonest.values())
     order = sorted(times, key=lambda path: (-often[path], -times[path]))
     modal = next((path for path in order if trace.path_length(path) == value), None)
+    check_paths(phases, trace, modal)
     order.sort(key=lambda path: path != modal)
     del order[max(_PATHS_KEPT, len(often) + 1) :]
     base: dict[str, int] = {}
@@ -401,7 +403,7 @@ def _paths(
     for path in order:
         role: Literal["modal", "other"] = MODAL if path == modal else OTHER
         taken = KernelPath(role=role, times=times[path], runs=tuple(trace.paths[path]))
-        accesses = trace.accesses.get(path)
+        accesses = trace.accesses.get((phases[0].case, path))
         if path != modal:
             taken = structs.replace(taken, why=why(base, _functions(taken, code)))
         else:

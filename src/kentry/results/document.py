@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import fields
 
-from kentry.errors import RecordingError
+from kentry.errors import ContradictionError, RecordingError
 from kentry.progress import printable
 
 # Every count fits in 64 bits, so that it can be divided as a float.
@@ -82,6 +82,10 @@ def _read(file: Path, form: type[File], remedy: str, printable: bool) -> File:
         if printable and may_be_unprintable:
             _check_printable(document, "$")
         return msgspec.convert(document, form)
+    except ContradictionError as err:
+        raise RecordingError(
+            f"{file}: {printable_error(err.sentence)}", f"{remedy} {err.remedy}".strip()
+        ) from err
     except (msgspec.ValidationError, ValueError, OverflowError) as err:
         raise RecordingError(
             f"{file} is not a whole {what}: {printable_error(err)}.", remedy
@@ -123,7 +127,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def printable_error(err: Exception) -> str:
+def printable_error(err: Exception | str) -> str:
     """The beginning of an error's text, which may repeat what a file has."""
     return printable(str(err)[:_ERROR_LENGTH])
 

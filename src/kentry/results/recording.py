@@ -8,6 +8,7 @@ terminal's cursor.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from msgspec.structs import force_setattr, replace
 
 from kentry import __version__
 from kentry.arch import find_arch
+from kentry.errors import ContradictionError
 from kentry.host.cache import write_atomically
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
@@ -48,6 +50,8 @@ MODAL: Final = "modal"
 OTHER: Final = "other"
 
 INSTRUCTIONS = "instructions"
+# What a window executes on each side, which is counted in the same windows.
+_OF_SIDES = (INSTRUCTIONS, "user_instructions", "firmware_instructions")
 # The other exact metrics of a path, in the order in which people read them; path/metrics.py says
 # what they are.  There is also one "serialising.NAME" for each such instruction that was executed.
 ABOUT_PATHS = (
@@ -622,23 +626,23 @@ class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/
     ] = []
 
     def __post_init__(self) -> None:
-        if not isinstance(self.code, CodeFile):
-            self.tool = self.tool or {"name": "kentry", "version": __version__}
-            return
-        # It is from a file.
-        self.code = self.code.unpacked()
-        if not isinstance(self.target.get("kind"), str):
-            raise ValueError("a target without a kind - at `$.target`")
-        if not isinstance(self.target.get("emulator", ""), str):
-            raise ValueError("an emulator that is no text - at `$.target.emulator`")
-        names: set[str] = set()
-        for index, case in enumerate(self.cases):
-            problem = next(_problems(case, len(self.code), len(self.contexts)), None)
-            if problem is None and case.name in names:
-                problem = "a second case of that name"
-            if problem:
-                raise ValueError(f"{problem} - at `$.cases[{index}]`, {case.name}")
-            names.add(case.name)
+        if isinstance(self.code, CodeFile):
+            # It is from a file.
+            self.code = self.code.unpacked()
+            if not isinstance(self.target.get("kind"), str):
+                raise ValueError("a target without a kind - at `$.target`")
+            if not isinstance(self.target.get("emulator", ""), str):
+                raise ValueError("an emulator that is no text - at `$.target.emulator`")
+            for index, case in enumerate(self.cases):
+                if problem := next(_problems(case, len(self.code), len(self.contexts)), None):
+                    raise ValueError(f"{problem} - at `$.cases[{index}]`, {case.name}")
+            if len({case.name for case in self.cases}) < len(self.cases):
+                raise ValueError("two cases of one name - at `$.cases`")
+        self.tool = self.tool or {"name": "kentry", "version": __version__}
+        functions = [insn.function for insn in self.code]
+        for case in self.cases:
+            if what := next(_contradictions(case, functions), None):
+                raise ContradictionError(f"{case.name} {what}")
 
     def case(self, name: str) -> CaseResult | None:
         """The case of that name, if it was measured."""
@@ -677,7 +681,7 @@ class Measured(Struct, OnTarget, frozen=True):
 
 
 def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
-    """Why a case does not add up: runs inside the code, functions to the path, mode to value."""
+    """What a case names that is not in its file."""
     for one in case.contexts:
         if one.context >= contexts or (one.path or 0) >= max(1, len(case.paths)):
             yield "a context or its path that is not there"
@@ -686,15 +690,6 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
             yield "a path beyond the code"
         if any(row[0] >= path.length for row in path.rows or ()):
             yield "an access of no instruction"
-    length = case.modal_path.length if case.modal_path else 0
-    if sum(count for _, count in case.functions) != length:
-        yield "functions that do not add up to the path"
-    if len(set(case.checked_counts or ())) > 1:
-        yield "a check that failed"
-    for estimate in case.estimates:
-        for rows in (estimate.functions, estimate.parts):
-            if sum(row.instructions for row in rows) != length:
-                yield f"an estimate for {estimate.core} whose rows do not add up to the path"
     for misses in case.misses:
         walks = (*misses.walked, *misses.walked_with_code)
         counts = (misses.warm, misses.cold, *(row for _, row in walks))
@@ -702,6 +697,61 @@ def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[st
             yield f"misses on {misses.core} that are not one for each level"
     if case.paths and INSTRUCTIONS not in case.metrics:
         yield f"paths without {INSTRUCTIONS}"
+
+
+def _contradictions(case: CaseResult, functions: Sequence[str]) -> Iterator[str]:
+    """Numbers of a case that must be equal and are not; `functions`: of each instruction."""
+    counted, modal = case.metrics.get(INSTRUCTIONS), case.modal_path
+    length = modal.length if modal else 0
+    if modal and counted and length != counted.value:
+        yield f"has a count of {counted.value} and a path of {length} instructions"
+    executed: Counter[str] = Counter()
+    for first, count in modal.runs if modal else ():
+        executed.update(functions[first : first + count])
+    own = dict(case.functions)
+    for name in {**own, **executed} if own != executed else ():
+        if own.get(name, 0) != executed[name]:
+            yield f"has {own.get(name, 0)} instructions in {name}, its path {executed[name]}"
+    if modal and modal.rows and modal.accessed:
+        sides = [[row for row in modal.rows if row[3] == kind] for kind in ("load", "store")]
+        listed = [len({row[0] for row in own}) for own in sides]
+        listed += [sum(row[2] for row in own) for own in sides]
+        names = ("loads", "stores", "bytes.loaded", "bytes.stored")
+        called = map(sum, zip(*modal.accessed, strict=True))
+        for what, ours, other in zip(names, called, listed, strict=True):
+            if ours != other:
+                yield f"has {ours} {what} by call, {other} in its path"
+    for estimate in case.estimates:
+        for rows in (estimate.functions, estimate.parts):
+            if (total := sum(row.instructions for row in rows)) != length:
+                yield f"has {total} instructions in its estimate for {estimate.core}, not {length}"
+    if case.checked_counts and len(set(case.checked_counts)) > 1:
+        ours, theirs = case.checked_counts
+        yield f"has {ours} instructions by kentry and {theirs} by the machine's own counter"
+    yield from _contradictions_of_windows(case)
+
+
+def _contradictions_of_windows(case: CaseResult) -> Iterator[str]:
+    for names in (_OF_SIDES, ABOUT_PATHS):
+        windows = {name: case.metrics[name].windows for name in names if name in case.metrics}
+        if len(set(windows.values())) > 1:
+            (_, number), *others = windows.items()
+            name, other = next(pair for pair in others if pair[1] != number)
+            yield f"has {number} windows of {next(iter(windows))}, {other} of {name}"
+    for metric, found in case.metrics.items():
+        if len(dict(found.samples)) < len(found.samples):
+            yield f"has two numbers of windows for one value of {metric}"
+    for one in case.contexts:
+        if one.path is not None and case.paths[one.path].length != one.value:
+            length = case.paths[one.path].length
+            yield f"has a count of {one.value} in context {one.context}, whose path has {length}"
+    # The contexts have all windows, and those of paths that are not kept, too.
+    seen = exact.histogram(pair for one in case.contexts for pair in one.samples)
+    counted = case.metrics[INSTRUCTIONS].samples if INSTRUCTIONS in case.metrics else ()
+    taken = exact.histogram((path.length, path.times) for path in case.paths)
+    for count, times in (*counted, *taken.items()) if seen else ():
+        if (own := seen.get(count, 0)) < times:
+            yield f"has {times} windows of {count} instructions, but {own} in its contexts"
 
 
 def read_recording(file: Path) -> Recording:

@@ -49,9 +49,12 @@ def test_a_whole_trace(tmp_path: Path) -> None:
     assert trace.paths == [[(0, 2), (0, 1)]]
     assert trace.path_length(0) == 3
     assert trace.accesses == {
-        0: (Access(0, 0xFFFF000000001000, 16, True), Access(1, 0xFFFF000000001008, 8, False))
+        ("getppid", 0): (
+            Access(0, 0xFFFF000000001000, 16, True),
+            Access(1, 0xFFFF000000001008, 8, False),
+        )
     }
-    touched = trace.phases[1].windows[0].touched
+    touched = trace.touched["getppid", 0]
     assert (touched["loads"], touched["bytes.stored"], touched["pages.data"]) == (1, 16, 1)
     assert (trace.cases_ended, trace.checked, trace.mismatches) == (1, 7, 0)
 

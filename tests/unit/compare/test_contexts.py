@@ -33,7 +33,10 @@ def in_contexts(contexts: Sequence[Functions], seed: int = 1, case: str = "stat"
     samples = exact.histogram((value, 10) for value in values)
     value = exact.mode(samples)
     found = recording({case: contexts[values.index(value)]})
-    paths = [replace(found.cases[0].paths[0], role=MODAL)]
+    paths = [replace(found.cases[0].paths[0], role=MODAL, times=10)]
+    sides = {
+        f"{one}_instructions": Metric.of({0: 10 * len(values)}) for one in ("user", "firmware")
+    }
     places = [0] * len(contexts)
     for index, functions in enumerate(contexts):
         if values[index] != value:
@@ -43,7 +46,7 @@ def in_contexts(contexts: Sequence[Functions], seed: int = 1, case: str = "stat"
             places[index] = len(paths) - 1
     found.cases[0] = replace(
         found.cases[0],
-        metrics=found.cases[0].metrics | {INSTRUCTIONS: Metric.of(samples)},
+        metrics={INSTRUCTIONS: Metric.of(samples), **sides},
         paths=tuple(paths),
         contexts=tuple(
             CaseContext(index, ((value, 10),), places[index]) for index, value in enumerate(values)

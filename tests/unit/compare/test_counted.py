@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Comparisons: verdicts, and functions that add up whatever the paths."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -196,7 +197,12 @@ def on_floor(old: Recording, new: Recording) -> CaseComparison:
 def test_reasons_are_in_order_of_their_change_and_the_unknown_one_is_the_last() -> None:
     # Functions that no rule names: most instructions have no reason then.
     odd = [insn._replace(function="odd") if insn.offset % 8 else insn for insn in LINUX.code]
-    *known, unknown = on_floor(FLOOR, replace(LINUX, code=odd)).reasons
+    cases = [
+        replace(case, functions=tuple(Counter(odd[i].function for i in path.indexes).items()))
+        for case in LINUX.cases
+        if (path := case.modal_path)
+    ]
+    *known, unknown = on_floor(FLOOR, replace(LINUX, code=odd, cases=cases)).reasons
     assert unknown.name == NOT_KNOWN
     assert unknown.delta > known[-1].delta
     assert [abs(row.delta) for row in known] == sorted((abs(r.delta) for r in known), reverse=True)
@@ -208,7 +214,7 @@ def test_either_side_may_be_the_floor() -> None:
 
 
 def test_two_kernels_of_linux_have_neither_nor_has_a_side_without_a_path() -> None:
-    lost = replace(LINUX, cases=[replace(one, paths=()) for one in LINUX.cases])
+    lost = replace(LINUX, cases=[replace(one, paths=(), functions=()) for one in LINUX.cases])
     for case in (on_floor(read("arm64-6.1.json"), LINUX), on_floor(FLOOR, lost)):
         assert not case.parts
         assert not case.reasons

@@ -53,7 +53,7 @@ def test_functions_that_do_not_add_up_are_left_out() -> None:
 
 
 def test_windows_that_do_not_agree_are_undecided() -> None:
-    old, new = with_accesses({"a": 3}), with_accesses({"a": 3}, loads={3: 60, 4: 60})
+    old, new = with_accesses({"a": 3}), with_accesses({"a": 3}, loads={3: 64, 4: 64})
     [row] = compare(old, new, ["read"], ["loads"]).metrics
     assert row.verdict == "undecided"
 

@@ -12,7 +12,7 @@ import pytest
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, FakeRunner, GuestRun, QemuRunner
 from kentry.count.recorder import measure, second_boot
-from kentry.errors import GuestError, KernelError, TraceError
+from kentry.errors import ContradictionError, GuestError, KernelError, TraceError
 from kentry.kernels.kernel import Kernel, Symbol
 from kentry.progress import Update
 from kentry.results.recording import Access, Recording, read_recording, write_recording
@@ -98,6 +98,40 @@ def test_the_modal_path_has_its_accesses(tmp_path: Path) -> None:
     )
     assert other.accesses is None
     assert run(tmp_path, paths=told.format(1)).cases[0].paths[0].accesses is None
+
+
+TOLD = "accesses 0 0:ffff000000001000:16:s 1:ffff000000001008:8:l\n"
+
+
+@pytest.mark.parametrize(
+    ("window", "words"),
+    [
+        ("window 1 3 0 1 0 0 0 0 -\n", "3 kernel instructions, its path 2"),
+        (f"{TOLD}window 1 2 0 1 0 0 0 0 2,1,8,16,1,1,1,1\n", "2 loads by the plugin, 1 by its"),
+        (f"{TOLD}window 1 2 0 1 0 0 0 0 1,1,8,32,1,1,1,1\n", "32 bytes.stored by the plugin, 16"),
+        (f"{TOLD}window 1 2 0 1 0 0 0 0 1,1,8,16,1,2,1,1\n", "2 lines.data by the plugin, 1"),
+        (f"{TOLD}window 1 2 0 1 0 0 0 0 1,1,8,16,1,1,1,2\n", "2 pages.data by the plugin, 1"),
+    ],
+)
+def test_what_the_plugin_counted_is_what_the_path_has(
+    tmp_path: Path, window: str, words: str
+) -> None:
+    with pytest.raises(ContradictionError, match=words) as caught:
+        run(tmp_path, paths=window)
+    assert "a window of getppid" in caught.value.sentence
+
+
+def test_two_cases_of_one_path_have_each_its_own_accesses(tmp_path: Path) -> None:
+    first = "window 2 2 0 1 0 0 0 0 1,1,8,16,1,1,1,1\n"
+    second = "window 1 2 0 1 0 0 0 0 1,1,4,16,1,1,1,1\n"
+    other = (
+        "message case write count 1\nwindow 10 2 0 1 0 0 0 - -\nmessage case write path 1\n"
+        f"{second}{TOLD.replace(':8:l', ':4:l')}{second}"
+    )
+    options = replace(OPTIONS, cases=("getppid", "write"))
+    both = run(tmp_path, paths=f"{TOLD}{first}{other}", options=options).cases
+    sizes = [[one.size for one in case.paths[0].accesses or ()] for case in both]
+    assert sizes == [[16, 8], [16, 4]]
 
 
 def test_code_is_as_linked_wherever_the_kernel_was_loaded(tmp_path: Path) -> None:

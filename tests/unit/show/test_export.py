@@ -315,12 +315,6 @@ def test_hostile_names_break_no_format() -> None:
     assert all(char.isprintable() or char in "\n\t" for text in texts for char in text)
 
 
-def test_a_path_that_is_not_the_count_is_said() -> None:
-    odd = recording({"getppid": [("f", 5)]}, {"getppid": {5: 400, 7: 600}})
-    (note,) = folded([odd]).notes
-    assert re.findall(r" (\d+)(?!\S*\.)\b", note) == ["5", "7"]
-
-
 # --- files ---------------------------------------------------------------
 
 

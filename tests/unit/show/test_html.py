@@ -202,7 +202,7 @@ def test_a_series_with_its_recordings_has_both_paths_of_each_patch(tmp_path: Pat
     # Nor is one with other counts, another target or other cases, whichever is named first.
     other_counts = {name: [("f", 9)] for name in (case.name for case in first.cases)}
     for change in (
-        {"cases": recording(other_counts).cases},
+        {"cases": recording(other_counts).cases, "code": recording(other_counts).code},
         {"target": first.target | {"kind": "kvm"}},
         {"cases": [*first.cases, replace(first.cases[0], name="read")]},
     ):

@@ -13,7 +13,7 @@ from kentry import __version__
 from kentry.arch import find_arch
 from kentry.errors import UserError
 from kentry.path.calls import Span, Spans, spans
-from kentry.results.recording import INSTRUCTIONS, Instruction, Recording
+from kentry.results.recording import Instruction, Recording
 from kentry.show.export.common import Export, labels, listed, printable
 from kentry.show.provenance import kernel_name
 
@@ -73,13 +73,6 @@ def stacks(recordings: Sequence[Recording]) -> tuple[list[CaseStacks], tuple[str
         cases += own
         if absent:
             notes.append(f"left out of {label}, no kernel path: {listed(absent)}")
-        for case in recording.cases:
-            count, modal = case.metrics.get(INSTRUCTIONS), case.modal_path
-            if count and modal and modal.length and modal.length != count.value:
-                notes.append(
-                    f"{_named(case.name)} of {label}: the commonest path has {modal.length}"
-                    f" instructions, the commonest count is {count.value}"
-                )
     order = list(dict.fromkeys(case.name for case in cases))
     return sorted(cases, key=lambda case: order.index(case.name)), tuple(notes)
 

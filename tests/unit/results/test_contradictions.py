@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Numbers of one thing that differ are an error, when a result is made and when it is read."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from kentry.errors import ContradictionError, RecordingError
+from kentry.results.estimate import Estimate, Limit, Share
+from kentry.results.recording import (
+    OTHER,
+    CaseContext,
+    CaseResult,
+    KernelPath,
+    Metric,
+    Recording,
+    read_recording,
+    to_json,
+)
+from tests.builders import recording
+
+
+def made() -> Recording:
+    """A case that executes 12 instructions in most contexts and 10 in the others."""
+    whole = recording({"stat": [("el0_svc", 4), ("vfs_statx", 8)]}, {"stat": {10: 250, 12: 750}})
+    [case] = whole.cases
+    shares = (Share("el0_svc", 4, 4, 4), Share("vfs_statx", 8, 8, 8))
+    limit = Limit("front end", 11.5, "N1UnitL.0", 12, "N1Unit")
+    estimate = Estimate(
+        "neoverse-n1", "22.1.8", 12, 12, 12, 0, 12, limit, (), shares, (Share("entry", 12, 12, 12),)
+    )
+    changed = replace(
+        case,
+        metrics=case.metrics | {name: Metric.of({3: 64}) for name in ("loads", "stores")},
+        paths=(
+            replace(case.paths[0], rows=((0, "1000", 8, "load"),), accessed=((1, 0, 8, 0),)),
+            KernelPath(role=OTHER, times=8, runs=((0, 10),)),
+        ),
+        contexts=(
+            CaseContext(0, ((12, 830),), 0),
+            CaseContext(1, ((10, 260), (12, 10)), 1),
+        ),
+        checked="icount",
+        checked_counts=(12, 12),
+        estimates=(estimate,),
+    )
+    return replace(whole, cases=[changed], contexts=[{"seed": 1}, {"seed": 2}])
+
+
+def with_case(**changes: Any) -> Callable[[CaseResult], CaseResult]:
+    return lambda case: replace(case, **changes)
+
+
+def with_metric(name: str, samples: tuple[tuple[int, int], ...]) -> Callable[..., CaseResult]:
+    def changed(case: CaseResult) -> CaseResult:
+        value = max(samples, key=lambda pair: pair[1])[0]
+        return replace(case, metrics=case.metrics | {name: Metric(value, samples)})
+
+    return changed
+
+
+CONTEXTS = made().cases[0].contexts
+[ESTIMATE] = made().cases[0].estimates
+FEWER = replace(ESTIMATE, functions=(Share("el0_svc", 4, 4, 4),))
+# How each sum can be wrong, and the numbers that the error has.
+BROKEN = {
+    "the count": (with_metric("instructions", ((10, 250), (13, 750))), "13 12"),
+    "a function": (with_case(functions=(("el0_svc", 4), ("vfs_statx", 7))), "7 8"),
+    "a function's name": (with_case(functions=(("el0_svc", 4), ("vfs_lstat", 8))), "0 8"),
+    "no functions": (with_case(functions=()), "0 4"),
+    "no path": (with_case(paths=(), contexts=()), "4 0"),
+    "a context": (
+        with_case(contexts=(CONTEXTS[0], CaseContext(1, ((11, 260), (10, 250), (12, 10)), 1))),
+        "11 10",
+    ),
+    "windows of contexts": (
+        with_case(contexts=(CaseContext(0, ((12, 700),), 0), CONTEXTS[1])),
+        "750 710",
+    ),
+    "windows of a path": (
+        lambda case: replace(case, paths=(replace(case.paths[0], times=900), case.paths[1])),
+        "900 840",
+    ),
+    "accesses by call": (
+        lambda case: replace(
+            case, paths=(replace(case.paths[0], accessed=((1, 0, 4, 0),)), case.paths[1])
+        ),
+        "4 8",
+    ),
+    "windows of the user's side": (with_metric("user_instructions", ((1, 999),)), "1000 999"),
+    "windows of a metric": (with_metric("stores", ((3, 63),)), "64 63"),
+    "one value twice": (with_metric("loads", ((3, 32), (3, 32))), ""),
+    "the machine's counter": (with_case(checked_counts=(12, 11)), "12 11"),
+    "an estimate's functions": (with_case(estimates=(FEWER,)), "4 12"),
+    "an estimate's parts": (with_case(estimates=(replace(ESTIMATE, parts=()),)), "0 12"),
+}
+
+
+@pytest.mark.parametrize(("change", "numbers"), BROKEN.values(), ids=BROKEN)
+def test_a_recording_that_contradicts_itself_is_neither_made_nor_read(
+    change: Callable[[CaseResult], CaseResult], numbers: str, tmp_path: Path
+) -> None:
+    whole = made()
+    with pytest.raises(ContradictionError, match="own numbers disagree: stat") as caught:
+        replace(whole, cases=[change(whole.cases[0])])
+    assert caught.value.exit_code == 2 and "report" in caught.value.remedy
+    words = caught.value.sentence.replace(".", " ").replace(",", " ").split()
+    assert all(number in words for number in numbers.split())
+    # The same in a file.
+    whole.cases[0] = change(whole.cases[0])
+    (tmp_path / "r.json").write_text(json.dumps(to_json(whole)))
+    with pytest.raises(RecordingError) as of_file:
+        read_recording(tmp_path / "r.json")
+    assert caught.value.sentence in of_file.value.sentence
+    assert "again" in of_file.value.remedy and "report" in of_file.value.remedy
+
+
+def test_what_is_consistent_is_read_as_it_was_made(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(json.dumps(to_json(made())))
+    assert to_json(read_recording(tmp_path / "r.json")) == to_json(made())
+
+
+NUMBERS = [
+    ("metrics", "instructions", "samples", 1, 1),
+    ("functions", 0, "instructions"),
+    ("functions", 1, "instructions"),
+    ("paths", 0, "runs", 0, 1),
+    ("paths", 1, "runs", 0, 1),
+    ("contexts", 0, "samples", 0, 0),
+    ("contexts", 1, "samples", 0, 0),
+    ("estimates", 0, "functions", 0, "instructions"),
+    ("estimates", 0, "parts", 0, "instructions"),
+    ("checked_counts", 0),
+]
+
+
+@given(st.sampled_from(NUMBERS), st.integers(1, 1 << 40), st.sampled_from([-1, 1]))
+def test_no_number_can_be_changed_alone(where: tuple[str | int, ...], by: int, sign: int) -> None:
+    document: Any = copy.deepcopy(to_json(made()))
+    inner: Any = document["cases"][0]
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] += sign * by
+    # A number of windows may be lower, since not all are of the first boot.
+    if where[0] == "metrics" and sign < 0:
+        return
+    with pytest.raises(RecordingError):
+        read(document)
+
+
+def read(document: Any) -> Recording:
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(document, file)
+        file.flush()
+        return read_recording(Path(file.name))
