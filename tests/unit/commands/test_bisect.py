@@ -124,7 +124,8 @@ def names(found: dict[str, Any]) -> list[str]:
     return [one["commit"] for one in found["culprits"]]
 
 
-@pytest.mark.parametrize("at", range(1, 9))
+# tests/unit/study/test_bisection.py tries every place.
+@pytest.mark.parametrize("at", [1, 4, 8])
 def test_the_commit_is_named_with_its_functions(tree: Tree, at: int) -> None:
     commits = tree.line(*(10 if place < at else 15 for place in range(9)))
     found = tree.found(commits[0])

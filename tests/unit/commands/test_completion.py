@@ -14,7 +14,7 @@ from tests.unit.machines.sshd import skip
 
 # Calls bash's own completion function, as Tab does, and prints what it may continue with.
 TAB = """
-eval "$(kentry completion bash)"
+eval "$2"
 complete -p kentry > /dev/null
 COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
 _python_argcomplete kentry
@@ -22,10 +22,10 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-def tab(line: str, folder: Path) -> list[str]:
+def tab(line: str, code: str, folder: Path) -> list[str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        ["bash", "-c", TAB, "bash", line],
+        ["bash", "-c", TAB, "bash", line, code],
         env={**os.environ, "PATH": path, "PYTHONPATH": os.pathsep.join(sys.path)},
         cwd=folder,
         check=True,
@@ -52,9 +52,12 @@ def tab(line: str, folder: Path) -> list[str]:
         ("diff ol", ["old.json"]),
     ],
 )
-def test_what_is_offered(line: str, offered: list[str], tmp_path: Path) -> None:
+def test_what_is_offered(
+    line: str, offered: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "old.json").touch()
-    assert sorted(tab(f"kentry {line}", tmp_path)) == offered
+    assert main(["completion", "bash"]) == 0
+    assert sorted(tab(f"kentry {line}", capsys.readouterr().out, tmp_path)) == offered
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -118,7 +118,7 @@ def test_a_second_model_counts_the_same(core: str) -> None:
     assert hierarchy
     chosen = random.Random(core)
     addresses, at = [], 0
-    for _ in range(20_000):
+    for _ in range(10_000):
         # Near the one before, or anywhere in a little more than the largest cache.
         near = at + chosen.randrange(-256, 256)
         at = near if chosen.random() < 0.7 else chosen.randrange(1 << 26)
