@@ -18,8 +18,11 @@ import pytest
 from kentry.arch import ARCHES, Arch
 from kentry.boot.emulator import CHOICES, Emulator, find_emulator
 from kentry.errors import FetchError, MissingToolError, UserError
-from tests import ROOT
+from kentry.kernels.build import check_tools
+from kentry.kernels.resolve import resolve_source
+from tests import ROOT, histories
 from tests.conftest import BOOTED
+from tests.places import silent
 
 FORCE = "KENTRY_TEST_FORCE"
 
@@ -115,3 +118,16 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(
         "tests/qemu/baremetal", tmp_path_factory.mktemp("baremetal"), f"ARCHES={' '.join(have)}"
     )
+
+
+@pytest.fixture(scope="session")
+def riscv_spec(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Debian's source to build for riscv64, in the work tree of test_bisect.py's history.
+
+    What one compiled is there for the other.
+    """
+    or_skip("no tools", check_tools, ARCHES["riscv64"])
+    commit = or_skip("no source to build", resolve_source, "source:6.12", silent).commit
+    folder = tmp_path_factory.mktemp("riscv") / "linux"
+    histories.make(1, folder)
+    return f"tree:{folder}@{commit}"
