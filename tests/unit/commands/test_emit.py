@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any
 
 import pexpect
 import pytest
@@ -37,15 +37,9 @@ SHOWN = [name for name in REPORTS if "changelog" not in name]
 VARIABLES = ("NO_COLOR", "PAGER", "LESS", "COLUMNS", "LINES")
 
 
-def on_terminal(
-    words: Sequence[str],
-    columns: int = 80,
-    lines: int = 500,
-    *,
-    variables: Mapping[str, str] | None = None,
-) -> tuple[str, int | None]:
+def on_terminal(words: Sequence[str], **more: Any) -> tuple[str, int | None]:
     """What kentry WORDS writes to a terminal, and its status."""
-    return all_of(spawned(words, columns, lines, variables))
+    return all_of(spawned(words, **more))
 
 
 def all_of(child: pexpect.spawn) -> tuple[str, int | None]:
@@ -55,28 +49,31 @@ def all_of(child: pexpect.spawn) -> tuple[str, int | None]:
 
 
 def spawned(
-    words: Sequence[str], columns: int, lines: int, variables: Mapping[str, str] | None = None
+    words: Sequence[str],
+    columns: int = 80,
+    lines: int = 500,
+    variables: Mapping[str, str] | None = None,
 ) -> pexpect.spawn:
-    environment = {name: text for name, text in os.environ.items() if name not in VARIABLES}
-    environment |= {"TERM": "xterm-256color", **(variables or {})}
-
-    def kentry() -> NoReturn:
-        os.environ.clear()
-        os.environ.update(environment)
+    def kentry() -> None:
+        os.environ.update(variables or {})
         sys.argv = ["kentry", *words]
         entry_point()
-        raise AssertionError
 
     return forked(kentry, columns, lines)
 
 
 def forked(program: Callable[[], None], columns: int, lines: int) -> pexpect.spawn:
-    """A copy of this process, on a terminal: it has imported what kentry takes 0.2 s to."""
+    """A copy of this process on a terminal: it has imported what kentry takes 0.2 s to."""
 
-    def run() -> NoReturn:
-        # pexpect waits for the end of a pipe, as exec would close it.
+    def run() -> None:
+        # pexpect waits for the end of a pipe, which exec would close.
         os.closerange(3, 1 << 16)
-        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "rww"[n]) for n in range(3))
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            for attribute in (name, f"__{name}__"):
+                setattr(sys, attribute, os.fdopen(number, "rww"[number], closefd=False))
+        for name in VARIABLES:
+            os.environ.pop(name, None)
+        os.environ["TERM"] = "xterm-256color"
         code: object = 0
         try:
             program()
@@ -86,10 +83,8 @@ def forked(program: Callable[[], None], columns: int, lines: int) -> pexpect.spa
             sys.stdout.flush()
             os._exit(code if isinstance(code, int) else 99)
 
-    size = (lines, columns)
-    return pexpect.spawn(
-        "true", cwd=GOLDEN, preexec_fn=run, dimensions=size, encoding="utf-8", timeout=60
-    )
+    more = {"cwd": GOLDEN, "encoding": "utf-8", "timeout": 60}
+    return pexpect.spawn("true", preexec_fn=run, dimensions=(lines, columns), **more)
 
 
 def bare(text: str) -> str:

@@ -96,8 +96,9 @@ def commit(folder: Path, subject: str, files: Mapping[str, str | bytes]) -> str:
     """One commit more, with these files; its id."""
     write(folder, files)
     git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--allow-empty", "--message", subject)
-    return git(folder, "rev-parse", "HEAD")
+    words = ("commit", "--allow-empty", "--message", subject)
+    # [master 0123...] SUBJECT
+    return git(folder, "-c", "core.abbrev=40", *words).partition("]")[0].rpartition(" ")[2]
 
 
 def fork_c(**values: int) -> str:

@@ -46,14 +46,15 @@ int handler(int a);
 }
 
 
-@pytest.fixture(params=sorted(ARCHES))
-def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Kernel:
+@pytest.fixture(scope="module", params=sorted(ARCHES))
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kernel:
     """A program that has the layout of Linux's source, built in another folder than it lies in."""
     builders.skip_without(lambda: native.newest_llvm("llvm-symbolizer"), MissingToolError)
     builders.skip_without(sandbox.check, MissingToolError)
     arch: Arch = ARCHES[request.param]
     if not shutil.which(f"{arch.cross}gcc"):
         pytest.skip(f"no compiler for {arch.name}: apt-get install {arch.compiler_package}")
+    tmp_path = tmp_path_factory.mktemp("program")
     for name, text in FILES.items():
         file = tmp_path / "linux" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +78,14 @@ def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Kernel:
     return replace(
         builders.image_kernel(arch.name), symbols=SymbolTable.of(symbols), debug_info=vmlinux
     )
+
+
+@pytest.fixture
+def kernel(compiled: Kernel, tmp_path: Path) -> Kernel:
+    """A copy, for a test to damage."""
+    assert compiled.debug_info
+    shutil.copytree(compiled.debug_info.parents[1], tmp_path, dirs_exist_ok=True)
+    return replace(compiled, debug_info=tmp_path / "objects" / "vmlinux")
 
 
 def places(kernel: Kernel, *names: str) -> list[tuple[SourceLine, ...]]:
