@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kentry.arch import find_arch
 from kentry.arch.record import Arch
 from kentry.compare.code import changed_functions
-from kentry.path.metrics import OF_ADDRESSES, OF_PLACES
+from kentry.path.metrics import OF_PLACES
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
 from kentry.path.variation import (
@@ -30,7 +30,10 @@ from kentry.path.variation import (
 from kentry.results.recording import (
     ABOUT_PATHS,
     INSTRUCTIONS,
+    MODAL,
+    OF_LAYOUT,
     CaseResult,
+    Instruction,
     KernelPath,
     Metric,
     Recording,
@@ -67,22 +70,27 @@ def depends_on_contexts(*cases: CaseResult) -> bool:
     return any(len(case.values) > 1 for case in cases)
 
 
-def is_identical(old: Side, new: Side) -> bool:
-    """Whether a context's path is one of the other kernel, and no context meets changed code."""
+def identical_paths(
+    old: Side, new: Side
+) -> tuple[Sequence[Instruction], Sequence[Instruction]] | None:
+    """Both sides' path of a context that both kernels execute, the modal one if it is one.
+
+    None where there is none, or a context meets changed code.
+    """
     # A stream takes long to make, and two are the same only where all functions' shares are.
     before, after = (
         {
             frozenset(functions_of(path, recording).items()): recording.instructions(path)
-            for path, _ in distinct_paths(case)
+            for path, _ in sorted(distinct_paths(case), key=lambda one: one[0].role != MODAL)
         }
         for case, recording in (old, new)
     )
     changed = changed_functions(old.recording, new.recording)
     if any(name in changed for shares in before | after for name, _ in shares):
-        return False
-    alike = before.keys() & after.keys()
-    return any(
-        stream(before[shares], old.arch) == stream(after[shares], old.arch) for shares in alike
+        return None
+    pairs = ((path, after[shares]) for shares, path in before.items() if shares in after)
+    return next(
+        (one for one in pairs if stream(one[0], old.arch) == stream(one[1], old.arch)), None
     )
 
 
@@ -90,7 +98,7 @@ def count_change(old: Side, new: Side, metric: str = INSTRUCTIONS) -> Change | N
     """A case's change of a metric in every context; None where it is not known."""
     settled = settles(old.case) and settles(new.case)
     if metric in OF_PLACES:
-        return place_change(old, new, metric, identical=is_identical(old, new))
+        return place_change(old, new, metric, identical=identical_paths(old, new) is not None)
     if metric.startswith(ABOUT_PATHS) and (found := metric_changes(old, new, [metric])):
         return found[metric].change if settled else None
     if metric == INSTRUCTIONS and depends_on_contexts(old.case, new.case):
@@ -173,7 +181,7 @@ def metric_changes(old: Side, new: Side, metrics: Sequence[str]) -> dict[str, Me
             same = {
                 name: Change(0, 0)
                 for name, is_moved in steady.items()
-                if not (is_moved and metric in OF_ADDRESSES)
+                if not (is_moved and metric in OF_LAYOUT)
             }
             rest = [
                 {

@@ -15,13 +15,14 @@ from kentry.compare.contexts import (
     Side,
     depends_on_contexts,
     function_changes,
-    is_identical,
+    identical_paths,
     metric_changes,
     place_change,
     place_values,
     sum_of,
 )
 from kentry.compare.differences import differences, of_both, one_architecture, shared_metrics
+from kentry.compare.layout import layout_change
 from kentry.errors import UserError
 from kentry.path import metrics as path_metrics
 from kentry.path.calls import NOT_KNOWN, purposes
@@ -44,7 +45,15 @@ from kentry.results.comparison import (
     cells_of,
     without_use,
 )
-from kentry.results.recording import ABOUT_PATHS, INSTRUCTIONS, CaseResult, Measured, Recording
+from kentry.results.recording import (
+    ABOUT_PATHS,
+    INSTRUCTIONS,
+    OF_LAYOUT,
+    CaseResult,
+    Measured,
+    Metric,
+    Recording,
+)
 from kentry.stats import exact
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
@@ -92,6 +101,9 @@ def compare(
     ]
     if alone:
         notes.append(caveats.one_context(", ".join(alone)))
+    if metrics:
+        # Recordings from before a metric of layout have the paths that it follows from.
+        both = [(_with_layout(a, old), _with_layout(b, new)) for a, b in both]
     more = _compare_metrics(old, new, both, metrics) if metrics else ()
     order = {case.name: place for place, case in enumerate(old.cases)}
     return Comparison(
@@ -136,6 +148,7 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         if functions:
             before = sum(row.old for row in functions)
             after = sum(row.new for row in functions)
+    alike = identical_paths(old, new) if before == after else None
     of_floor = old.recording.is_floor or new.recording.is_floor
     parts, reasons = _purposes_of_both(old, new, [before, after]) if of_floor else ((), ())
     if not of_floor:
@@ -146,12 +159,13 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         new=after,
         verdict=verdict,
         functions=functions,
-        identical_path=before == after and is_identical(old, new),
+        identical_path=alike is not None,
         caveats=tuple(notes),
         events=_events(old, new),
         parts=parts,
         reasons=reasons,
         contexts=contexts,
+        layout=layout_change(*alike, old.arch) if alike and verdict == SAME else UNSET,
         estimates=_estimates(*cases),
         windows=((a.agreeing, a.windows), (b.agreeing, b.windows)),
     )
@@ -261,7 +275,7 @@ def _compare_metrics(
         of_data = [_of_data(*side) for side in sides]
         missing = of_data[0][2] | of_data[1][2]
         words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
-        identical = bool(of_places) and is_identical(*sides)
+        identical = bool(of_places) and identical_paths(*sides) is not None
         for metric in metrics:
             if metric in by_path:
                 row = _of_paths(*sides, metric, by_path[metric])
@@ -279,6 +293,17 @@ def _compare_metrics(
                 notes = (*row.caveats, caveats.unreported_accesses(pair[0].name, words))
                 row = replace(row, caveats=notes)
             yield row
+
+
+def _with_layout(case: CaseResult, recording: Recording) -> CaseResult:
+    """The case with the metrics of layout that it lacks, of its modal path, if it has one."""
+    path, missing = case.modal_path, [name for name in OF_LAYOUT if name not in case.metrics]
+    if path is None or not missing:
+        return case
+    arch = find_arch(recording.kernel["arch"])
+    amounts = path_metrics.amounts_of_code(recording.instructions(path), arch)
+    own = {name: Metric.of({amounts[name].total(): path.times}) for name in missing}
+    return replace(case, metrics=case.metrics | own)
 
 
 def _of_paths(old: Side, new: Side, metric: str, change: MetricChange) -> CaseComparison:
@@ -385,8 +410,8 @@ def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]
             have = ", ".join([INSTRUCTIONS, *known])
             raise UserError(
                 f"No case has a metric '{name}' that can be compared.",
-                f"There are {have}. Recordings of an older kentry have instructions alone: make"
-                " them again with kentry record.",
+                f"There are {have}. Recordings of an older kentry have fewer: make them again with"
+                " kentry record.",
             )
     return [name for name in dict.fromkeys(wanted) if name != INSTRUCTIONS]
 

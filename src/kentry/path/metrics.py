@@ -11,12 +11,12 @@ QEMU 7.2's disassembler prints `.byte 0x5f, 0x41, 0x03, 0xd5` and `hint #0x19` w
 `msr dit, #1` and `paciasp`.  A recording keeps that text; only what is shown is by capstone.
 
 Every metric is a sum over the path's instructions, so shares add up.  A line or page counts where
-the path touches it first.
+the path touches it first, a fetch window each time the path comes to it from another one.
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple, TypeVar
 
@@ -92,6 +92,9 @@ def readable_text(insn: Instruction, arch: Arch) -> str:
 STACK, SERIALISING = "stack.bytes", "serialising"
 # Bytes.  Most cores have lines of 64, so that metric's name does not say it.
 _LINE, _OTHER_LINES, _PAGE = 64, (32, 128), 4096
+# Bytes: what cores fetch or decode at once is 16 to 64, aligned to its size.  To 16 Linux aligns
+# functions on x86-64 (FUNCTION_ALIGNMENT_16B, arch/x86/Kconfig).
+_FETCHES, _TARGET = (16, 32, 64), 16
 
 # A block of a kernel's stack: THREAD_SIZE of 6.1 to 7.3 on all three architectures is 16 KiB or
 # a multiple, and a stack is aligned to it (arch/*/include/asm/thread_info.h, memory.h).
@@ -102,8 +105,6 @@ _STACK_BLOCK = 16384
 OF_CALLS = ("loads", "stores", "bytes.loaded", "bytes.stored")
 OF_PLACES = ("lines.data", "lines.data.32", "lines.data.128", "pages.data", STACK)
 OF_ACCESSES = frozenset((*OF_CALLS, *OF_PLACES))
-# Those that depend on where the code lies, too.
-OF_ADDRESSES = ("lines.code", "lines.code.32", "lines.code.128", "pages.code")
 
 # By metric, the amount of each instruction that has one, by its position in the path.
 Amounts = dict[str, Counter[int]]
@@ -112,7 +113,7 @@ Amounts = dict[str, Counter[int]]
 def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
     """What follows from the instructions alone; a metric without an amount is there, too."""
     names = ("atomics", "branches", "branches.taken", "branches.indirect", "calls", "returns")
-    found: Amounts = {name: Counter() for name in (*names, SERIALISING)}
+    found: Amounts = {name: Counter() for name in (*names, SERIALISING, "targets.unaligned")}
     code = []
     before = ""
     # A path may be empty.
@@ -125,12 +126,43 @@ def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
         taken = own.branch and elsewhere
         has = (own.atomic, own.branch, taken, indirect, own.call, own.returns)
         kinds = [name for name, amount in zip(names, has, strict=True) if amount]
+        if taken and after and after.address % _TARGET:
+            kinds.append("targets.unaligned")
         if own.serialising:
             kinds += [SERIALISING, f"{SERIALISING}.{own.serialising}"]
         for name in kinds:
             found.setdefault(name, Counter())[position] = 1
         before = insn.code
+    found |= {f"fetches.{size}": _entered(code, size) for size in _FETCHES}
+    found["functions.straddling"] = _straddling(path)
     return found | _blocks("lines.code", "pages.code", code)
+
+
+def _entered(code: Iterable[tuple[int, int, int]], size: int) -> Counter[int]:
+    """How often each position, (position, start, end), comes to a block from another one."""
+    found: Counter[int] = Counter()
+    last = None
+    for position, start, end in code:
+        for block in range(start // size, (end - 1) // size + 1):
+            if block != last:
+                found[position] += 1
+                last = block
+    return found
+
+
+def _straddling(path: Sequence[Instruction]) -> Counter[int]:
+    """The first position of each function whose executed bytes lie in two lines and fit in one."""
+    extents: dict[tuple[str, int], tuple[int, int, int]] = {}
+    for position, insn in enumerate(path):
+        start, end = insn.address, insn.address + len(insn.code) // 2
+        function = insn.function, start - insn.offset
+        first, low, high = extents.get(function, (position, start, end))
+        extents[function] = first, min(low, start), max(high, end)
+    return Counter(
+        first
+        for first, low, high in extents.values()
+        if high - low <= _LINE and low // _LINE != (high - 1) // _LINE
+    )
 
 
 def amounts_of_accesses(accesses: Sequence[Access]) -> Amounts:

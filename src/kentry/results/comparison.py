@@ -128,6 +128,22 @@ class Contexts(Struct, frozen=True):
     new: tuple[Pair, ...]
 
 
+class MovedFunction(Struct, frozen=True):
+    """A function, or what of it moved by the same distance."""
+
+    name: str
+    instructions: Annotated[Positive, about("Of the path")]
+    by: Annotated[int, about("Bytes; whole pages that most of the path moved by are taken out")]
+
+
+class LayoutChange(Struct, frozen=True):
+    """Where the same instructions lie on both sides; it says nothing about time."""
+
+    moved: Annotated[tuple[MovedFunction, ...], Meta(min_length=1)]
+    whole_pages: Annotated[int, about("Bytes, a multiple of 4096, that are taken out of `moved`")]
+    metrics: Annotated[dict[str, tuple[Count, Count]], about("Of the path: on the old, the new")]
+
+
 class Cycles(Struct, frozen=True):
     """What a scheduling model makes of one side; at least `low` where figures are missing."""
 
@@ -149,9 +165,9 @@ class EstimateChange(Struct, frozen=True):
 class CaseComparison(Struct, frozen=True, kw_only=True):
     """An exact metric of one case on two kernels.
 
-    `identical_path`, `events` and `contexts` are of instructions alone.  `functions` add up
-    to `old` and `new`, changed ones first.  They are empty where a path is missing, which a caveat
-    then says.  `events` are those of the modal paths.
+    `identical_path`, `events`, `contexts` and `layout` are of instructions alone.  `functions` add
+    up to `old` and `new`, changed ones first.  They are empty where a path is missing, which a
+    caveat then says.  `events` are those of the modal paths.
     """
 
     name: str
@@ -174,6 +190,10 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     contexts: Annotated[
         Contexts | UnsetType,
         about("Where a count depends on the context; new is then that in the context of old"),
+    ] = UNSET
+    layout: Annotated[
+        LayoutChange | UnsetType,
+        about("Where both sides execute the same instructions at other addresses"),
     ] = UNSET
     estimates: Annotated[
         tuple[EstimateChange, ...],

@@ -58,8 +58,12 @@ ABOUT_PATHS = (
     *("loads", "stores", "bytes.loaded", "bytes.stored", "atomics"),
     *("branches", "branches.taken", "branches.indirect", "calls", "returns", "serialising"),
     *("lines.code", "lines.code.32", "lines.code.128", "pages.code"),
+    *("fetches.16", "fetches.32", "fetches.64", "targets.unaligned", "functions.straddling"),
     *("lines.data", "lines.data.32", "lines.data.128", "pages.data", "stack.bytes"),
 )
+
+# Those that follow from where a path's instructions lie, not only from which they are.
+OF_LAYOUT = ABOUT_PATHS[ABOUT_PATHS.index("lines.code") : ABOUT_PATHS.index("lines.data")]
 
 # Windows of a case whose paths are recorded, unless a user wants fewer.
 ENOUGH_PATHS = 128

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _FEW_CASES = 2
 # More counts of one case are a range.
 _NAMED = 6
+# The first to be printed: what most cores fetch or decode at once.
+_USUAL_FETCH = "fetches.32"
 _DEPENDS = ("", "Depends on the context, which is not the kernel:")
 
 _NOUNS = {
@@ -41,6 +44,12 @@ _NOUNS = {
     "returns": ("return", "returns"),
     "serialising": ("serialising instruction", "serialising instructions"),
     "lines.code": ("cache line of code", "cache lines of code"),
+    **{
+        f"fetches.{size}": (f"window of {size} bytes", f"windows of {size} bytes")
+        for size in (16, 32, 64)
+    },
+    "targets.unaligned": ("unaligned target", "unaligned targets"),
+    "functions.straddling": ("function across a line", "functions across a line"),
     "lines.data": ("cache line of data", "cache lines of data"),
     "pages.code": ("page of code", "pages of code"),
     "pages.data": ("page of data", "pages of data"),
@@ -92,6 +101,31 @@ def comparison_context_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
                 )
                 blocks.append(Prose(text, "    ", "    "))
     return [*_DEPENDS, *blocks] if blocks else []
+
+
+def layout_blocks(cases: Iterable[CaseComparison], *, whole: bool = False) -> list[Block]:
+    """Where the same instructions lie: a line a case (`whole`: all of it), then what moved."""
+    blocks: list[Block] = []
+    moved: dict[int, Counter[str]] = {}
+    for case in cases:
+        if not case.layout:
+            continue
+        for one in case.layout.moved:
+            moved.setdefault(one.by, Counter())[one.name] += one.instructions
+        pairs = {_USUAL_FETCH: case.layout.metrics[_USUAL_FETCH]}
+        if whole:
+            pairs |= {name: (a, b) for name, (a, b) in case.layout.metrics.items() if a != b}
+        texts = [
+            f"{old}{f' -> {new}' if old != new else ''} {_NOUNS.get(name, ('', name))[1]}"
+            for name, (old, new) in pairs.items()
+        ]
+        text = f"{case.name}: same instructions at other addresses: {', '.join(texts)}"
+        blocks.append(Prose(text, "  ", "    "))
+    for by, functions in sorted(moved.items(), key=lambda pair: (-pair[1].total(), pair[0])):
+        names = [name for name, _ in functions.most_common()]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        blocks.append(Prose(f"moved {by:+d} bytes: {', '.join(names[:SHOWN])}{more}", "  ", "    "))
+    return ["", "Where the code lies, which is no verdict on time:", *blocks] if blocks else []
 
 
 def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[Block]:

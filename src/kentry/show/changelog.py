@@ -115,6 +115,7 @@ def comparison_changelog(compared: Comparison) -> Layout:
     if cases:
         blocks += ["Kernel instructions of each case, in the old and the new kernel:", ""]
         blocks += [*_verdict_blocks(cases), *beside.comparison_context_blocks(cases)]
+        blocks += beside.layout_blocks(cases)
         blocks += [""] if timed else []
     if compared.metrics:
         blocks += ["", *beside.metric_sentences(compared.metrics)]

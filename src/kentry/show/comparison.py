@@ -18,11 +18,12 @@ from kentry.results.comparison import (
     EventDelta,
     TimedComparison,
 )
-from kentry.results.recording import INSTRUCTIONS
+from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import charts, numbers
 from kentry.show.beside import (
     comparison_context_blocks,
     estimate_change_blocks,
+    layout_blocks,
     without_model_notes,
 )
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
@@ -39,6 +40,8 @@ Row = CaseComparison | TimedComparison
 _OPEN_ON_A_PAGE = 3
 # A change and its verdict stand on one line, which may be wider than a mail.
 _ROW = 120
+# More cache lines or fetch windows may take more time or not: "worse" would be a guess.
+_LAYOUT_WORDS = {WORSE: "more", BETTER: "fewer"}
 _INTERVALS = (
     "Changes of time in per cent of old: the dot is the change, the line its interval, the band"
     " the noise floor of the run."
@@ -61,7 +64,7 @@ def comparison_layout(
         if isinstance(row, TimedComparison):
             before, after = timed_values(row)
         link = places[id(row)] if label and places[id(row)] in opened else ""
-        verdict = Cell(_verdict(row), row.verdict)
+        verdict = Cell(_verdict(row), _word(row))
         table.row(Cell(label, link=link), before, "->", after, verdict)
         last = row.name
     timed = [row for row in comparison.timed if row.percent is not None]
@@ -70,6 +73,7 @@ def comparison_layout(
     kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
     events = event_change_blocks(comparison.cases)
     above = OnPage([charts.ICICLE_HELP] if packed and packed.cases else [])
+    lies = layout_blocks(comparison.cases, whole=shown is None)
     specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
     return Layout(
         "comparison",
@@ -80,7 +84,7 @@ def comparison_layout(
             *facts,
             "",
             *([*events, ""] if events else []),
-            Section("Verdicts", [table, *comparison_context_blocks(comparison.cases)]),
+            Section("Verdicts", [table, *comparison_context_blocks(comparison.cases), *lies]),
             OnPage([Chart(drawing, _INTERVALS)] if timed else []),
             Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
             *estimate_change_blocks(comparison.cases),
@@ -121,9 +125,10 @@ def _page_summary(rows: Sequence[Row]) -> str:
     if len(rows) == 1:
         [row] = rows
         amount = f"{row.delta:+d}" if isinstance(row, CaseComparison) else bare_change(row)
-        return f"{row.name}: {row.verdict}, {amount} {row.metric}"
-    counts = Counter(row.verdict for row in rows)
-    told = [f"{counts[one]} {one}" for one in (WORSE, BETTER, UNDECIDED, SAME) if counts[one]]
+        return f"{row.name}: {_word(row)}, {amount} {row.metric}"
+    counts = Counter(map(_word, rows))
+    words = (WORSE, BETTER, *_LAYOUT_WORDS.values(), UNDECIDED, SAME)
+    told = [f"{counts[one]} {one}" for one in words if counts[one]]
     return f"{', '.join(told)}, of {len(rows)}"
 
 
@@ -208,9 +213,14 @@ def _verdict(row: Row) -> str:
     unit = f"kernel {row.metric}" if row.metric == INSTRUCTIONS else row.metric
     if row.delta:
         percent = f", {numbers.change(row.delta, row.old)}" if row.old else ""
-        return f"{unit} ({row.delta:+d}{percent}) {row.verdict}"
+        return f"{unit} ({row.delta:+d}{percent}) {_word(row)}"
     identical = ", identical path" if row.identical_path and row.verdict == SAME else ""
     return f"{unit} {row.verdict}{identical}"
+
+
+def _word(row: Row) -> str:
+    """The verdict; of a metric of layout only what is sure."""
+    return _LAYOUT_WORDS.get(row.verdict, row.verdict) if row.metric in OF_LAYOUT else row.verdict
 
 
 def event_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kentry.results.comparison import CaseComparison, Comparison, TimedComparison
-from kentry.results.recording import CaseResult, Recording
+from kentry.results.recording import OF_LAYOUT, CaseResult, Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.comparison import bare_change, timed_values
 from kentry.show.export import common
@@ -196,6 +196,8 @@ def _row_test(row: CaseComparison | TimedComparison) -> _Test:
     skipped = ""
     if isinstance(row, TimedComparison) and row.is_layout:
         skipped = f"{exact.UNDECIDED}: same instructions, so by layout or noise"
+    elif row.metric in OF_LAYOUT and row.verdict == exact.WORSE:
+        skipped = f"{exact.UNDECIDED}: more by layout, which may take no more time"
     elif row.verdict == exact.UNDECIDED:
         skipped = f"{exact.UNDECIDED}: {reason}" if reason else exact.UNDECIDED
     about = (f"{name}: {change}", *(f"{name}: note: {one['text']}" for one in row.caveats))
