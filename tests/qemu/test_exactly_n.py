@@ -21,6 +21,7 @@ from elftools.elf.elffile import ELFFile
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.compare.counted import compare
+from kentry.compare.path_diff import compare_paths
 from kentry.count.catalogue import choose
 from kentry.count.recorder import measure
 from kentry.kernels import build
@@ -28,6 +29,7 @@ from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import line_up, resolve
 from kentry.path.symbols import base_name
+from kentry.results.annotation import ADDED as ADDED_ROW
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.stats.exact import BETTER, SAME, WORSE
@@ -186,6 +188,15 @@ def test_n_no_ops_are_n_instructions_in_that_function(record: Record, added: NoO
         changed = {case.name for case in comparison.cases if case.delta}
         assert "openat+close" in changed
         assert "getppid" not in changed
+
+
+def test_no_ops_of_a_patch_have_no_reason_and_those_of_the_kernel_have(record: Record) -> None:
+    [added] = ADDED
+    [case] = compare_paths(record(BASE), record(added.variant), ["getppid"]).cases
+    rows = [row for row in case.rows if row.new and row.new.text == "nop"]
+    new = [(row.function, row.reason) for row in rows if row.change == ADDED_ROW]
+    assert new == [(added.function, "")] * added.count
+    assert {row.reason for row in rows} == {"", "alternative (.altinstructions)"}
 
 
 def test_the_same_kernel_of_another_name_takes_the_same_path(record: Record) -> None:

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from kentry.count.recorder import measure
 from kentry.errors import GuestError, TraceError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
+from kentry.kernels.site_tables import read_tables
 from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
 from kentry.results.recording import Recording
@@ -28,6 +30,8 @@ from .conftest import or_skip, timed
 pytestmark = pytest.mark.qemu
 
 KERNEL = "debian:6.12"
+# What Linux writes there, by table.
+LISTED = {"__jump_table": r"nop|jmp|j |b ", "__mcount_loc": r"nop|mov x9, x30"}
 NULL_CALLS = ("getpid", "getppid", "gettid", "getuid", "invalid")
 
 
@@ -90,6 +94,27 @@ def test_a_hundred_repeats_have_no_spread(arch: str) -> None:
     for case in result.cases:
         assert len(case.metrics["instructions"].samples) == 1, case.name
         assert len(case.paths) == 1, case.name
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_the_tables_of_patched_code_are_those_that_the_kernel_reads(
+    arch: str, tmp_path: Path
+) -> None:
+    kernel, console = fetched(KERNEL, arch), tmp_path / "console"
+    options = ExactOptions(("getppid",), 100, 16, rounds=1, console_file=console)
+    # Else it prints errors alone.
+    target = WithWords(find_arch(arch), ("ignore_loglevel",))
+    with timed(f"{KERNEL} ({arch}), getppid"):
+        found = measure(kernel, target, options, silent)
+    said = re.search(r"ftrace: allocating (\d+) entries", console.read_text(errors="replace"))
+    assert said
+    assert {one.section: one.starts.size for one in read_tables(kernel)}["__mcount_loc"] == int(
+        said[1]
+    )
+    texts = {table: [i.text for i in found.code if table in i.tables] for table in LISTED}
+    assert all(texts.values())
+    for table, expected in LISTED.items():
+        assert [text for text in texts[table] if not re.match(expected, text)] == []
 
 
 def test_diff_of_two_kernels_adds_up_and_names_what_it_counts() -> None:
