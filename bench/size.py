@@ -25,23 +25,23 @@ BUDGET = {
     "arch": 1422,
     "boot": 1994,
     "commands": 2926,
-    "compare": 1991,
+    "compare": 1999,
     "count": 1265,
     "host": 1385,
     "importing": 517,
     "kernels": 3928,
     "machines": 1365,
     "models": 975,
-    "path": 1248,
-    "results": 2895,
-    "show": 5199,
+    "path": 1252,
+    "results": 2948,
+    "show": 5229,
     "stats": 693,
-    "study": 2501,
+    "study": 2502,
     "time": 1681,
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34361
+TESTS_BUDGET = 34457
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

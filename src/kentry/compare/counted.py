@@ -133,8 +133,8 @@ def _nothing_in_common(
 
 def compare_case(old: Side, new: Side) -> CaseComparison:
     """Compares one case of each side; they may be two states of a case in one recording."""
-    # Where the count depends on the context, `old` is the value, or if its path was not recorded
-    # the count of most contexts, and `new` what the new kernel executes in that: contexts.py.
+    # Where the count depends on the context, `new` is the old value with each function's change:
+    # contexts.py.  If the value's own path was not recorded, the functions are of another context.
     cases = old.case, new.case
     a, b = (case.metrics[INSTRUCTIONS] for case in cases)
     functions = _functions(*cases)
@@ -146,8 +146,10 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         functions, verdict, why = _in_contexts(old, new)
         notes += why
         if functions:
-            before = sum(row.old for row in functions)
-            after = sum(row.new for row in functions)
+            after = before + sum(row.delta for row in functions)
+            if not old.case.modal_path:
+                path = sum(row.old for row in functions)
+                notes.append(caveats.functions_of_context(old.case.name, path, before))
     alike = identical_paths(old, new) if before == after else None
     of_floor = old.recording.is_floor or new.recording.is_floor
     parts, reasons = _purposes_of_both(old, new, [before, after]) if of_floor else ((), ())

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both, one_architecture
-from kentry.errors import UserError
+from kentry.errors import ContradictionError, UserError
 from kentry.path.calls import parts_of, reason_of
 from kentry.path.metrics import effects
 from kentry.path.pairs import placed
@@ -184,7 +184,13 @@ def diff_paths(
     moves.alone(arch)
     in_parts = list(parts_of(old, arch)), list(parts_of(new, arch))
     rows = tuple(_row(one, sides, labels, in_parts, arch) for one in entries)
-    return PathDiff(name=name, rows=rows, renamed=tuple(renamed), caveats=tuple(notes))
+    diff = PathDiff(name=name, rows=rows, renamed=tuple(renamed), caveats=tuple(notes))
+    if (diff.old, diff.new) != (len(old), len(new)):
+        raise ContradictionError(
+            f"the rows of {name} have {diff.old} and {diff.new} instructions, its paths {len(old)}"
+            f" and {len(new)}"
+        )
+    return diff
 
 
 def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from msgspec import UNSET
 
 from kentry.arch import Arch, find_arch
-from kentry.errors import UserError
+from kentry.errors import ContradictionError, UserError
 from kentry.path.calls import parts, split_calls
 from kentry.path.metrics import part_amounts, readable_text
 from kentry.path.variation import distinct_paths
@@ -41,16 +41,20 @@ def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedC
         lines = insn.source_lines or UNSET
         return AnnotatedInstruction(*where, insn.function, insn.offset, lines, depth=depth)
 
+    calls = tuple(
+        tuple(
+            PathPart(part.name, tuple(map(shown, part.instructions, part.depths)))
+            for part in parts(call, arch)
+        )
+        for call in split_calls(code)
+    )
+    total = sum(len(part.instructions) for call in calls for part in call)
+    if total != path.length:
+        raise ContradictionError(f"{case.name} has parts of {total}, a path of {path.length}")
     return AnnotatedCase(
         name=case.name,
         instructions=path.length,
-        calls=tuple(
-            tuple(
-                PathPart(part.name, tuple(map(shown, part.instructions, part.depths)))
-                for part in parts(call, arch)
-            )
-            for call in split_calls(code)
-        ),
+        calls=calls,
         metrics=part_amounts(code, path.accesses, arch),
         other_paths=tuple(
             OtherPath(other.length, len(own), tuple(_difference(recording, path, other)))

@@ -105,6 +105,10 @@ unsettled = Template(
 change_by_context = Template(
     "change-by-context", "the change of {} depends on the context: from {:+d} to {:+d}"
 )
+functions_of_context = Template(
+    "functions-of-context",
+    "functions of {} are of a context with {} in the old kernel: no path of {} was recorded",
+)
 one_context = Template(
     "one-context",
     "{} can depend on the context (free memory, hash chains, clock), and one side was measured in"

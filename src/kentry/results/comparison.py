@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import force_setattr, replace
 
+from kentry.errors import ContradictionError
 from kentry.results.case_name import NONE, State
 from kentry.results.caveats import Caveat
 from kentry.results.document import (
@@ -103,6 +104,12 @@ class PurposeDelta(Struct, frozen=True):
         force_setattr(self, "delta", self.new - self.old)
 
 
+def check_sum(what: str, rows: Sequence[FunctionDelta | PurposeDelta], delta: Real) -> None:
+    """ContradictionError where rows, if there are some, do not add up to the change of `what`."""
+    if rows and (total := sum(row.delta for row in rows)) != delta:
+        raise ContradictionError(f"{what} changes by {delta:+}, its parts by {total:+}")
+
+
 class EventDelta(Struct, frozen=True):
     """How often a vector event happened in a window on each side, and in which functions.
 
@@ -165,9 +172,10 @@ class EstimateChange(Struct, frozen=True):
 class CaseComparison(Struct, frozen=True, kw_only=True):
     """An exact metric of one case on two kernels.
 
-    `identical_path`, `events`, `contexts` and `layout` are of instructions alone.  `functions` add
-    up to `old` and `new`, changed ones first.  They are empty where a path is missing, which a
-    caveat then says.  `events` are those of the modal paths.
+    `identical_path`, `events` and `layout` are of instructions alone.  `functions` add up to `old`
+    and `new`, changed ones first; with `contexts` they may be of a context with another `old`, and
+    their deltas add up.  They are empty where a path is missing, which a caveat then says.
+    `events` are those of the modal paths.  Other sums are a ContradictionError.
     """
 
     name: str
@@ -195,6 +203,11 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
         LayoutChange | UnsetType,
         about("Where both sides execute the same instructions at other addresses"),
     ] = UNSET
+    sum_of_contexts: Annotated[
+        bool,
+        about("No context has new as its count: it is old with each function's change"),
+        OMITTED,
+    ] = False
     estimates: Annotated[
         tuple[EstimateChange, ...],
         about("Cycles of the modal paths by a model, one a core"),
@@ -217,6 +230,13 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)
         force_setattr(self, "percent", 100 * self.delta / self.old if self.old else None)
+        unseen = self.contexts is not UNSET and self.new not in dict(self.contexts.new)
+        force_setattr(self, "sum_of_contexts", unseen)
+        for rows in (self.functions, self.parts, self.reasons):
+            check_sum(f"{self.metric} of {self.name}", rows, self.delta)
+            old = sum(row.old for row in rows)
+            if rows and not self.contexts and old != self.old:
+                raise ContradictionError(f"{self.metric} of {self.name} is {self.old}, not {old}")
 
 
 class TimedComparison(Struct, frozen=True, kw_only=True):

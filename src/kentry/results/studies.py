@@ -11,8 +11,16 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 from msgspec.structs import force_setattr
 
+from kentry.errors import ContradictionError
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import CaseComparison, Cycles, EventDelta, FunctionDelta, Real
+from kentry.results.comparison import (
+    CaseComparison,
+    Cycles,
+    EventDelta,
+    FunctionDelta,
+    Real,
+    check_sum,
+)
 from kentry.results.document import OMITTED, UNWRITTEN, Count, Positive, about
 from kentry.results.recording import Measured, Pair
 
@@ -81,8 +89,16 @@ class Cell(Struct, frozen=True, kw_only=True):
         dict[str, MetricStep | None],
         about("What --metric asked for beside instructions; null: its windows do not agree"),
     ] = field(default_factory=dict)
+    sum_of_contexts: Annotated[
+        bool,
+        about("No context has this count: it is the row before's with each function's change"),
+        OMITTED,
+    ] = False
     # Without it nothing is known of which instructions they were, here or in the row before.
     path_known: Annotated[bool, UNWRITTEN] = True
+
+    def __post_init__(self) -> None:
+        check_sum("a row's count", self.functions, self.step)
 
 
 class SeriesColumn(Struct, frozen=True):
@@ -146,6 +162,12 @@ class Series(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/
     changes: Annotated[dict[str, CaseComparison], UNWRITTEN] = field(default_factory=dict)
     differences: Annotated[tuple[Caveat, ...], UNWRITTEN] = ()
 
+    def __post_init__(self) -> None:
+        for name, total in self.totals.items():
+            steps = sum(row.cases[name].step for row in self.rows if name in row.cases)
+            if steps != total:
+                raise ContradictionError(f"the steps of {name} add up to {steps}, not {total}")
+
 
 Option = Annotated[str, Meta(pattern="^CONFIG_[A-Za-z0-9_]+$")]
 
@@ -163,6 +185,7 @@ class Added(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.on - self.off)
+        check_sum("what an option adds", self.functions, self.delta)
 
 
 class OptionRow(Struct, frozen=True):
@@ -275,6 +298,9 @@ class Culprit(Struct, frozen=True, kw_only=True):
     ]
     doubts: tuple[Caveat, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_sum(f"commit {self.commit[:12]}", self.functions, self.delta)
+
 
 class Suspects(Struct, frozen=True, kw_only=True):
     """Commits one of which changed the value: those before the last have none.
@@ -361,6 +387,9 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     functions: Annotated[
         tuple[FunctionDelta, ...], about("Those that changed; the deltas add up to the place's")
     ]
+
+    def __post_init__(self) -> None:
+        check_sum(self.names[-1], self.functions, self.delta)
 
 
 class CaseLog(Struct, frozen=True, kw_only=True):

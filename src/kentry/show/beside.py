@@ -15,7 +15,7 @@ from kentry.results.caveats import Caveat, modelled, modelled_caches, no_accesse
 from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, Misses, Share
 from kentry.results.recording import CaseResult, Recording
-from kentry.results.studies import MetricStep, Series, SeriesColumn
+from kentry.results.studies import Cell, MetricStep, Series, SeriesColumn
 from kentry.show.blocks import SHOWN, Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import signed
 from kentry.stats.exact import UNDECIDED
@@ -29,6 +29,9 @@ _FEW_CASES = 2
 _NAMED = 6
 # The first to be printed: what most cores fetch or decode at once.
 _USUAL_FETCH = "fetches.32"
+# Behind a sum that no context has as its count.
+NO_COUNT = "*"
+SUM_NOTE = f"{NO_COUNT} the old count with each function's change; no context has this number"
 _DEPENDS = ("", "Depends on the context, which is not the kernel:")
 
 _NOUNS = {
@@ -94,12 +97,6 @@ def comparison_context_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
         if case.contexts:
             old, new = counts_text(case.contexts.old), counts_text(case.contexts.new)
             blocks.append(Prose(f"{case.name}: old {old}; new {new}", "  ", "    "))
-            if case.new not in dict(case.contexts.new):
-                text = (
-                    f"new {case.new} is old {case.old} with the change that all contexts have,"
-                    f" {case.delta:+d}; no context of the new kernel has that count itself"
-                )
-                blocks.append(Prose(text, "    ", "    "))
     return [*_DEPENDS, *blocks] if blocks else []
 
 
@@ -128,6 +125,16 @@ def layout_blocks(cases: Iterable[CaseComparison], *, whole: bool = False) -> li
     return ["", "Where the code lies, which is no verdict on time:", *blocks] if blocks else []
 
 
+def counted(value: int, row: CaseComparison | Cell) -> str:
+    """A count, marked where it is a sum that no context has."""
+    return f"{value}{NO_COUNT * row.sum_of_contexts}"
+
+
+def sum_notes(rows: Iterable[CaseComparison]) -> list[Block]:
+    """What that mark means; [] where no row has it."""
+    return [Prose(SUM_NOTE)] if any(row.sum_of_contexts for row in rows) else []
+
+
 def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[Block]:
     """For each case, what it does more and less: "getppid: 12 fewer loads (54 -> 42)"."""
     cases: dict[str, list[CaseComparison]] = {}
@@ -138,7 +145,7 @@ def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[Block]:
         for row in (row for row in own if row.delta and row.verdict != UNDECIDED):
             amount, which = abs(row.delta), "fewer" if row.delta < 0 else "more"
             noun = _NOUNS.get(row.metric, (f"of {row.metric}",) * 2)[amount != 1]
-            texts.append(f"{amount} {which} {noun} ({row.old} -> {row.new})")
+            texts.append(f"{amount} {which} {noun} ({row.old} -> {counted(row.new, row)})")
         texts += [f"{row.metric} undecided" for row in own if row.verdict == UNDECIDED]
         same = ", ".join(f"{row.metric} {row.old}" for row in own if not row.delta)
         yield Prose(f"{name}: {'; '.join([*texts, *([f'the same: {same}'] if same else [])])}")

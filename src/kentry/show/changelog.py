@@ -114,8 +114,8 @@ def comparison_changelog(compared: Comparison) -> Layout:
         blocks += [*events, ""]
     if cases:
         blocks += ["Kernel instructions of each case, in the old and the new kernel:", ""]
-        blocks += [*_verdict_blocks(cases), *beside.comparison_context_blocks(cases)]
-        blocks += beside.layout_blocks(cases)
+        blocks += [*_verdict_blocks(cases), *beside.sum_notes(cases)]
+        blocks += [*beside.comparison_context_blocks(cases), *beside.layout_blocks(cases)]
         blocks += [""] if timed else []
     if compared.metrics:
         blocks += ["", *beside.metric_sentences(compared.metrics)]
@@ -163,7 +163,8 @@ def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
             continue
         share = f", {change(case.delta, case.old)} of old" if case.old and case.delta else ""
         label = f"{case.name}{CaseName.parse(case.name).calls_note}:"
-        table.row(label, case.old, "->", case.new, f"({signed(case.delta)}{share}) {case.verdict}")
+        new = beside.counted(case.new, case)
+        table.row(label, case.old, "->", new, f"({signed(case.delta)}{share}) {case.verdict}")
     yield table
     for words, names in same.items():
         if names:
@@ -176,7 +177,7 @@ def _is_changed(case: CaseComparison) -> bool:
 
 def _function_blocks(case: CaseComparison) -> list[Block]:
     share = f", chg {change(case.delta, case.old, 2).replace(' ', '')}" if case.old else ""
-    total = f"Total: Before={case.old}, After={case.new}{share}"
+    total = f"Total: Before={case.old}, After={beside.counted(case.new, case)}{share}"
     if not case.functions:
         return [UNKNOWN, total]
     rows = [

@@ -19,7 +19,7 @@ from kentry.results.comparison import (
     TimedComparison,
 )
 from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
-from kentry.show import charts, numbers
+from kentry.show import beside, charts, numbers
 from kentry.show.beside import (
     comparison_context_blocks,
     estimate_change_blocks,
@@ -63,6 +63,8 @@ def comparison_layout(
         before, after = str(row.old), str(row.new)
         if isinstance(row, TimedComparison):
             before, after = timed_values(row)
+        else:
+            after = beside.counted(row.new, row)
         link = places[id(row)] if label and places[id(row)] in opened else ""
         verdict = Cell(_verdict(row), _word(row))
         table.row(Cell(label, link=link), before, "->", after, verdict)
@@ -72,6 +74,7 @@ def comparison_layout(
     facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
     kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
     events = event_change_blocks(comparison.cases)
+    sums = beside.sum_notes([*comparison.cases, *comparison.metrics])
     above = OnPage([charts.ICICLE_HELP] if packed and packed.cases else [])
     lies = layout_blocks(comparison.cases, whole=shown is None)
     specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
@@ -84,7 +87,9 @@ def comparison_layout(
             *facts,
             "",
             *([*events, ""] if events else []),
-            Section("Verdicts", [table, *comparison_context_blocks(comparison.cases), *lies]),
+            Section(
+                "Verdicts", [table, *sums, *comparison_context_blocks(comparison.cases), *lies]
+            ),
             OnPage([Chart(drawing, _INTERVALS)] if timed else []),
             Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
             *estimate_change_blocks(comparison.cases),
@@ -152,7 +157,8 @@ def _fold(
         of_page.append(Fold("Both paths, side by side", diff, open=True))
     title = f"{row.name}{CaseName.parse(row.name).calls_note}{metric} ({row.delta:+d})"
     purposes = [] if metric else purpose_blocks(row)
-    functions = [Deltas(row.functions, row.old, row.new, shown)] if row.delta else []
+    mark = beside.NO_COUNT * row.sum_of_contexts
+    functions = [Deltas(row.functions, row.old, row.new, shown, mark=mark)] if row.delta else []
     return Fold(title, [OnPage(of_page), *functions, OnPage(purposes)])
 
 

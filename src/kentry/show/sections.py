@@ -17,7 +17,8 @@ class Deltas(Element):
     """Functions that changed, in text as the kernel's scripts/bloat-o-meter prints them.
 
     Text sums up rows beyond `shown`.  With the counts `old` and `new` there are a row of what did
-    not change and a total.  `title` heads rows of something that is no function.
+    not change and a total, whose new count is followed by `mark`.  `title` heads rows of something
+    that is no function.
     """
 
     rows: Sequence[FunctionDelta | PurposeDelta]
@@ -25,6 +26,7 @@ class Deltas(Element):
     new: int | None = None
     shown: int | None = SHOWN
     title: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,13 @@ from kentry.results.caveats import Caveat
 from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
 from kentry.results.studies import Cell as SeriesCell
 from kentry.show import charts
-from kentry.show.beside import cycle_range, series_estimate_blocks, series_metric_blocks
+from kentry.show.beside import (
+    SUM_NOTE,
+    counted,
+    cycle_range,
+    series_estimate_blocks,
+    series_metric_blocks,
+)
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.comparison import event_change
 from kentry.show.numbers import change, signed
@@ -207,7 +213,8 @@ def series_table(series: Series) -> Table:
             else:
                 step = "identical" if row.identical_path else signed(cell.step)
                 kind = WORSE if cell.step > 0 else BETTER if cell.step < 0 else ""
-                cells += [cell.instructions, Cell(step, kind), signed(cell.total)]
+                count = counted(cell.instructions, cell)
+                cells += [count, Cell(step, kind), signed(cell.total)]
         subject = Cell(row.subject, link=f"patch-{row.patch}") if row.patch else "Baseline"
         layout.row(row.patch, subject, *cells)
         reasons = []
@@ -217,6 +224,13 @@ def series_table(series: Series) -> Table:
             reasons.append((arch, f"{words}: {sentence}"))
         for reason in _by_arch(series, reasons):
             layout.note(reason)
+    if any(
+        row.cases[column.name].sum_of_contexts
+        for row in series.rows
+        for column in groups
+        if column.name in row.cases
+    ):
+        layout.note(SUM_NOTE)
     return layout
 
 

@@ -106,12 +106,12 @@ def _delta_lines(block: Deltas) -> Iterator[str]:
     if same := block.old - sum(row.old for row in changed):
         count = len(block.rows) - len(changed)
         yield _delta_line(f"{count} unchanged" if count else "unchanged", same, same)
-    yield _delta_line("Total", block.old, block.new)
+    yield _delta_line("Total", block.old, block.new, block.mark)
 
 
-def _delta_line(name: str, old: int, new: int) -> str:
+def _delta_line(name: str, old: int, new: int, mark: str = "") -> str:
     change = f"{new - old:+d}" if new != old else "-"
-    return _cells(name, old or "-", new or "-", change)
+    return _cells(name, old or "-", f"{new or '-'}{mark}", change)
 
 
 def _cells(name: str, *cells: object) -> str:

@@ -319,6 +319,7 @@ def _cell(
         instructions=last.instructions + step.delta,
         step=step.delta,
         total=last.total + step.delta,
+        sum_of_contexts=len(case.values) > 1 and last.instructions + step.delta not in case.values,
         identical_path=step.identical_path,
         functions=tuple(row for row in step.functions if row.delta),
         path_known=step.identical_path or bool(step.functions),

@@ -122,7 +122,7 @@ def test_of_several_paths_that_are_the_same_the_modal_one_is_shown() -> None:
     base = recording({"x": [("a", 16), ("c", 8)], "y": [("b", 4)]})
     [x, y] = base.cases
     other = replace(y.paths[0], role="other")
-    contexts = (CaseContext(0, ((4, 9),), 1), CaseContext(1, ((24, 9),), 0))
+    contexts = (CaseContext(0, ((4, 90),), 1), CaseContext(1, ((24, 1000),), 0))
     case = replace(x, paths=(x.paths[0], other), contexts=contexts)
     old = replace(base, cases=[case], contexts=[{"seed": 1}, {"seed": 2}])
     [row] = compare(old, moved(old, {"a": 8, "b": 8})).cases

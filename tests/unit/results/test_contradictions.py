@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from kentry.compare import path_diff
+from kentry.compare.counted import compare
 from kentry.errors import ContradictionError, RecordingError
+from kentry.path import annotation
+from kentry.path.calls import parts
+from kentry.results.comparison import Comparison, FunctionDelta, PurposeDelta, read_comparison
+from kentry.results.document import to_json as to_document
 from kentry.results.estimate import Estimate, Limit, Share
 from kentry.results.recording import (
     OTHER,
@@ -24,7 +30,9 @@ from kentry.results.recording import (
     read_recording,
     to_json,
 )
-from tests.builders import recording
+from kentry.results.studies import Added, Cell, ChangePoint
+from kentry.study.series import tabulate
+from tests.builders import built, outcome, recording
 
 
 def made() -> Recording:
@@ -162,3 +170,69 @@ def read(document: Any) -> Recording:
         json.dump(document, file)
         file.flush()
         return read_recording(Path(file.name))
+
+
+# --- comparisons ------------------------------------------------------------------------
+
+
+def compared() -> Comparison:
+    old, new = recording({"read": [("a", 5), ("b", 3)]}), recording({"read": [("a", 7), ("b", 2)]})
+    return compare(old, new)
+
+
+ROWS = (FunctionDelta("a", 5, 7), FunctionDelta("b", 3, 2))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"functions": ROWS[:1]},
+        {"functions": (FunctionDelta("a", 5, 6), ROWS[1])},
+        {"functions": (FunctionDelta("a", 6, 8), ROWS[1])},
+        {"parts": (PurposeDelta("entry", 8, 8),)},
+        {"reasons": (PurposeDelta("timer", 9, 10),)},
+        {"new": 10},
+        {"old": 7},
+    ],
+)
+def test_a_comparison_whose_rows_do_not_add_up_is_neither_made_nor_read(
+    wrong: dict[str, Any], tmp_path: Path
+) -> None:
+    found = compared()
+    [row] = found.cases
+    with pytest.raises(ContradictionError, match="disagree: instructions of read"):
+        replace(row, **wrong)
+    document: Any = to_document(found)
+    document["cases"][0] |= {
+        key: [to_document(one) for one in value] if isinstance(value, tuple) else value
+        for key, value in wrong.items()
+    }
+    (tmp_path / "c.json").write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="own numbers disagree"):
+        read_comparison(tmp_path / "c.json")
+
+
+def test_rows_of_a_path_diff_and_parts_of_a_path_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = recording({"read": [("a", 5)]}), recording({"read": [("a", 7)]})
+    entries = path_diff._entries
+    monkeypatch.setattr(path_diff, "_entries", lambda *args: entries(*args)[1:])
+    with pytest.raises(ContradictionError, match="read"):
+        path_diff.compare_paths(old, new, ["read"])
+    monkeypatch.setattr("kentry.path.annotation.parts", lambda *args: parts(*args)[1:])
+    with pytest.raises(ContradictionError, match="read"):
+        annotation.annotate(old, ["read"])
+
+
+def test_steps_additions_and_places_are_what_their_functions_are() -> None:
+    with pytest.raises(ContradictionError):
+        Cell(instructions=9, step=2, windows=1, agreeing=1, functions=ROWS)
+    with pytest.raises(ContradictionError):
+        Added(8, 10, functions=ROWS)
+    with pytest.raises(ContradictionError):
+        ChangePoint(
+            place=1, before="a", names=("b",), title="", old=8, new=10, delta=2, functions=ROWS
+        )
+    base, patched = built({"read": [("a", 5)]}), built({"read": [("a", 7)]})
+    series = tabulate([outcome(0, "", base), outcome(1, "x", patched)], {})
+    with pytest.raises(ContradictionError, match="the steps of read add up to 2, not 3"):
+        replace(series, totals={"read": 3})

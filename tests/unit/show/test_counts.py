@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 
 from bench.contexts import listed
+from msgspec.structs import replace
 
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
 from kentry.path.annotation import annotate
 from kentry.results.comparison import CaseComparison
-from kentry.show.beside import counts_text, metric_sentences
+from kentry.results.document import to_json
+from kentry.show.beside import SUM_NOTE, counts_text, metric_sentences
+from kentry.show.changelog import comparison_changelog
 from kentry.show.comparison import comparison_layout
 from kentry.show.paths import annotation_layout
 from kentry.show.recording import recording_layout
@@ -49,8 +52,26 @@ def test_a_comparison_has_the_counts_of_both_sides() -> None:
 def test_a_new_count_that_no_context_has_is_explained() -> None:
     """The new kernel was seen with longer hash chains only; its entry has one instruction more."""
     old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)
-    assert "\n    new 447 is old 446" in to_text(comparison_layout(compare(old, new)))
-    assert "is old" not in to_text(comparison_layout(compare(old, old)))
+    found = compare(old, new)
+    [row] = found.cases
+    assert (row.old, row.new, row.sum_of_contexts) == (446, 447, True)
+    assert to_json(row)["sum_of_contexts"] is True
+    for layout in (comparison_layout(found), comparison_changelog(found)):
+        text = to_text(layout)
+        assert len(re.findall(r"\b447\*", text)) == 2 and text.count(SUM_NOTE) == 1
+    assert "*" not in to_text(comparison_layout(compare(old, old)))
+
+
+def test_the_old_count_is_that_of_the_recording_also_without_its_path() -> None:
+    """Then the functions are of a path of another context."""
+    old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([0, 0, 1], entry=301), seed=2)
+    [case] = old.cases
+    places = tuple(replace(one, path=None if one.value == 446 else 0) for one in case.contexts)
+    lost = replace(case, paths=case.paths[1:], functions=(), contexts=places)
+    [row] = compare(replace(old, cases=[lost]), new).cases
+    assert (row.old, row.new, row.delta) == (case.metrics["instructions"].value, 447, 1)
+    assert sum(one.old for one in row.functions) == 454
+    assert [one["kind"] for one in row.caveats] == ["unsettled", "functions-of-context"]
 
 
 def test_two_paths_of_a_case_with_several_say_which_they_are() -> None:

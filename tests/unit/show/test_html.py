@@ -265,6 +265,7 @@ def test_ten_thousand_rows_are_a_page(tmp_path: Path, of_kind: dict[str, list[Pa
     document = json.loads(of_kind["series"][0].read_text())
     first, last = document["rows"][0], document["rows"][-1]
     document["rows"] = [first, *({**last, "patch": n} for n in range(1, 10_001))]
+    document["totals"] = {key: 10_000 * one["delta"] for key, one in last["cases"].items()}
     file.write_text(json.dumps(document))
     text = report([file])
     assert text.count("<details id=") == 10_000 and text.count('class="curve"') >= 1
@@ -277,7 +278,7 @@ def test_numbers_beyond_all_bounds_are_a_sentence(
     document = json.loads(of_kind["log"][0].read_text())
     for one, value in zip(document["points"], (1e308, -1e308, 1e308), strict=False):
         one["value"] = value
-    document["changes"][0] |= {"old": 1, "delta": 10**400}
+    document["changes"][0] |= {"old": 1, "delta": 10**400, "functions": []}
     file = tmp_path / "log.json"
     file.write_text(json.dumps(document))
     with pytest.raises(RecordingError, match="cannot be"):
