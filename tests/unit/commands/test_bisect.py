@@ -163,7 +163,9 @@ def test_where_they_lie_beside_the_step_all_of_them_are_named(tree: Tree) -> Non
     assert suspects["delta"] == 2
 
 
-def merged(tree: Tree, topic: Sequence[int], main: int, after: int) -> tuple[str, list[str], str]:
+def merged(
+    tree: Tree, topic: Sequence[int | str], main: int, after: int
+) -> tuple[str, list[str], str]:
     """The base, the commits of a topic, and its merge into a line of `main` more commits."""
     base = tree.commit(10)
     tree.git("checkout", "--quiet", "-b", "topic")
@@ -187,24 +189,16 @@ def test_a_merge_is_searched_where_its_branch_has_the_change(tree: Tree) -> None
     assert "--first-parent" in doubt["text"]
 
 
-def test_a_merge_that_makes_the_change_itself_is_named(tree: Tree) -> None:
-    base, _, merge = merged(tree, topic=[10, 10], main=2, after=13)
+@pytest.mark.parametrize(("topic", "is_unmeasured"), [([10, 10], False), (["skip"], True)])
+def test_a_merge_that_makes_the_change_itself_is_named(
+    tree: Tree, topic: list[int | str], is_unmeasured: bool
+) -> None:
+    base, _, merge = merged(tree, topic, main=2, after=13)
     found = tree.found(base)
     assert names(found) == [merge]
-    assert "--first-parent" not in found["culprit"]["doubts"][0]["text"]
-
-
-def test_a_merge_whose_branch_has_no_value_is_named_as_that(tree: Tree) -> None:
-    base = tree.commit(10)
-    tree.git("checkout", "--quiet", "-b", "topic", base)
-    tree.commit("skip", {"own": "x"})
-    tree.git("checkout", "--quiet", "master")
-    tree.commit(10, {"main": "x"})
-    tree.git("merge", "--quiet", "--no-commit", "--strategy=ours", "topic")
-    merge = tree.commit(13)
-    found = tree.found(base)
-    assert names(found) == [merge]
-    assert "not be measured" in found["culprit"]["doubts"][0]["text"]
+    text = found["culprit"]["doubts"][0]["text"]
+    assert "--first-parent" not in text
+    assert ("not be measured" in text) == is_unmeasured
 
 
 def test_a_good_commit_aside_is_compared_from_where_the_two_part(tree: Tree) -> None:

@@ -166,12 +166,7 @@ def test_two_cases_as_json_are_a_comparison(use: Use, capsys: Capture, tmp_path:
     assert recording.options["looks"] == 5
 
 
-def test_what_is_undecided_is_code_3(use: Use, capsys: Capture) -> None:
-    place = use(FakePlace(NS, spread=0.05))
-    words = [*FAKE, "--compare", "getppid", "getpid", "--for", "30"]
-    found = document(words, capsys, "comparison-1", code=3)
-    assert found["cases"][0]["verdict"] == "undecided" and found["cases"][0]["reason"]
-    assert place.groups == 30
+def test_undecided_kernels_are_code_3(use: Use, capsys: Capture) -> None:
     use(FakePlace(NS, kernels={"6.12": 1.01}, boot_spread=0.05))
     said([*FAKE, "--compare", "6.1", "6.12", "--case", "read", "--for", "6"], capsys, code=3)
 
