@@ -30,7 +30,7 @@ from kentry.count.catalogue import choose
 from kentry.kernels.resolve import resolve_source
 from kentry.path.variation import settles
 from kentry.results.comparison import CaseComparison
-from kentry.results.recording import INSTRUCTIONS, Recording
+from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT, Recording
 from kentry.show.blocks import Column, Table, text_column
 from kentry.show.text import written
 from kentry.stats.exact import BETTER, UNDECIDED, WORSE
@@ -40,8 +40,6 @@ SPEC, ARCH = "source:6.12", "x86_64"
 WINDOWS = 200
 # They never settle, and are undecided whatever changes.
 LEFT_OUT = {"clone3+exit", "execve", "fork+exit"}
-# Where code lies is a metric of its own.
-LAYOUT = ("lines.code", "pages.code")
 OF_CALLS = {
     *("loads", "stores", "bytes.loaded", "bytes.stored", "calls", "returns", "stack.bytes"),
     *("branches", "branches.taken", "branches.indirect"),
@@ -197,7 +195,7 @@ def judged(plant: Plant, base: Recording, planted: Recording) -> Found:
             verdicts[f"{row.metric} {row.verdict}"] += 1
             if row.verdict not in (WORSE, UNDECIDED) or row.identical_path:
                 missed.append(what)
-        elif row.verdict in (BETTER, WORSE) and row.metric.startswith(LAYOUT):
+        elif row.verdict in (BETTER, WORSE) and row.metric.startswith(OF_LAYOUT):
             by_metric[f"{row.metric} {row.verdict}"] += 1
         elif row.verdict in (BETTER, WORSE):
             by_metric[f"{row.metric} {row.verdict}"] += 1

@@ -94,11 +94,22 @@ def identical_paths(
     )
 
 
+def is_unchanged(old: Side, new: Side) -> bool:
+    """Whether both execute the same code, and what differs between them is of contexts alone."""
+    if identical_paths(old, new):
+        return True
+    by_function = function_changes(old, new) or {}
+    changed = changed_functions(old.recording, new.recording)
+    return bool(by_function) and all(
+        change == Change(0, 0) and name not in changed for name, change in by_function.items()
+    )
+
+
 def count_change(old: Side, new: Side, metric: str = INSTRUCTIONS) -> Change | None:
     """A case's change of a metric in every context; None where it is not known."""
     settled = settles(old.case) and settles(new.case)
     if metric in OF_PLACES:
-        return place_change(old, new, metric, identical=identical_paths(old, new) is not None)
+        return place_change(old, new, metric, unchanged=is_unchanged(old, new))
     if metric.startswith(ABOUT_PATHS) and (found := metric_changes(old, new, [metric])):
         return found[metric].change if settled else None
     if metric == INSTRUCTIONS and depends_on_contexts(old.case, new.case):
@@ -249,13 +260,13 @@ def place_values(case: CaseResult, metric: str) -> dict[int, int]:
     return {one.context: exact.mode(dict(one.data[metric])) for one in known}
 
 
-def place_change(old: Side, new: Side, metric: str, *, identical: bool) -> Change:
-    """The change of a metric that depends on where data lies; none on an identical path.
+def place_change(old: Side, new: Side, metric: str, *, unchanged: bool) -> Change:
+    """The change of a metric that depends on where data lies; none if the code is `unchanged`.
 
     It is exact where it is the same in every context, and otherwise from the least to the most
     that two contexts may differ by.
     """
-    if identical:
+    if unchanged:
         return Change(0, 0)
     before, after = (place_values(case, metric) for case, _ in (old, new))
     both = before.keys() & after.keys() if _are_paired(old, new) else ()

@@ -16,6 +16,7 @@ from kentry.compare.contexts import (
     depends_on_contexts,
     function_changes,
     identical_paths,
+    is_unchanged,
     metric_changes,
     place_change,
     place_values,
@@ -277,12 +278,12 @@ def _compare_metrics(
         of_data = [_of_data(*side) for side in sides]
         missing = of_data[0][2] | of_data[1][2]
         words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
-        identical = bool(of_places) and identical_paths(*sides) is not None
+        unchanged = bool(of_places) and is_unchanged(*sides)
         for metric in metrics:
             if metric in by_path:
                 row = _of_paths(*sides, metric, by_path[metric])
             elif metric in of_places:
-                change = place_change(*sides, metric, identical=identical)
+                change = place_change(*sides, metric, unchanged=unchanged)
                 row = _of_samples(*sides, metric, change)
                 shares = [
                     path_metrics.shares(own.get(metric, Counter()), f) for f, own, _ in of_data

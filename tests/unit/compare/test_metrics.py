@@ -171,3 +171,9 @@ def test_where_data_lies_is_no_change(
     sides = Side(before.cases[0], before), Side(after.cases[0], after)
     assert count_change(*sides, metric="lines.data") == change
     assert row.verdict != "same" or row.delta == 0
+
+
+def test_data_of_contexts_that_only_one_side_met_lies_elsewhere() -> None:
+    before, after = counted([0, 0, 1], lines=(40, 42)), counted([2, 2, 3], 2, lines=(41,))
+    [row] = compare(before, after, ["stat"], ["lines.data"]).metrics
+    assert (row.verdict, row.delta) == ("same", 0)
