@@ -74,14 +74,6 @@ def test_an_unknown_kernel_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "note: the build ID is not known of the times" in capsys.readouterr().out
 
 
-def test_two_kernels_are_one_sentence_and_nothing_is_written(tmp_path: Path) -> None:
-    counts = kept(tmp_path, "counts.json", recording({"getppid": [("f", 5)]}))
-    other = timed({"getppid": 80.0}, kernel={"build_id": "01"})
-    times = kept(tmp_path, "times.json", other)
-    assert joined(counts, times, "-o", str(tmp_path / "both.json")) == 2
-    assert not (tmp_path / "both.json").exists()
-
-
 def test_imported_cases_of_any_architecture_are_chosen_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

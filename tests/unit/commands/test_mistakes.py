@@ -124,6 +124,7 @@ def check(line: str, datum: str, capsys: Capture) -> None:
         ("import mine.txt none.txt", "none.txt"),
         ("join none.json times.json -o both.json", "none.json"),
         ("join times.json times.json -o none/both.json", "none"),
+        ("join riscv.json times.json -o both.json", "riscv64"),
         ("series . HEAD~1..HEAD", "'tree:.'"),
     ],
 )
@@ -202,6 +203,7 @@ KERNELS = "--compare /boot/a /boot/b"
         ("--compare read read+cache=warm", "+cache=warm"),
         ("--compare read read --for 9", "--for 9"),
         ("--compare debian:6.1 debian:6.12", "debian:6.1"),
+        ("kvm:debian:6.1 --compare debian:6.1 debian:6.12", "kvm:debian:6.1"),
         ("--compare read write " * 17, "68"),
         (f"{KERNELS} --for 5", "--for 5"),
         (f"{KERNELS} {KERNELS}", "--compare"),

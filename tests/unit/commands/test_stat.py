@@ -234,13 +234,6 @@ def test_nothing_measured_is_nothing_kept(use: Use, capsys: Capture, tmp_path: P
     assert "What was measured" not in capsys.readouterr().err
 
 
-def test_kernels_to_compare_are_named_once(use: Use, capsys: Capture) -> None:
-    place = use(FakePlace(NS))
-    assert main(["stat", "kvm:debian:6.1", "--compare", "debian:6.1", "debian:6.12", "-q"]) == 2
-    assert "kvm:debian:6.1" in capsys.readouterr().err
-    assert not place.runs
-
-
 @pytest.mark.parametrize(("word", "groups"), [("7", 7), ("0.5s", 20)])
 def test_for_takes_groups_or_seconds(word: str, groups: int, use: Use, capsys: Capture) -> None:
     """A second passes by the machine's clock in each group, so seconds end with the least."""

@@ -83,12 +83,12 @@ def test_an_address_may_be_among_the_relocations(tmp_path: Path) -> None:
     assert listed(one, 0x1000, 0x1008) == [("__mcount_loc",), ()]
 
 
-@pytest.mark.parametrize(("size", "site"), [(16, 0x1010), (36, 0x1010)])
-def test_the_bytes_say_which_release_laid_them_out(tmp_path: Path, size: int, site: int) -> None:
+@pytest.mark.parametrize("size", [16, 36])
+def test_the_bytes_say_which_release_laid_them_out(tmp_path: Path, size: int) -> None:
     entry = (
-        struct.pack("<iiHHI", site - 0x2000, 0, 1, 4, 1)
+        struct.pack("<iiHHI", 0x1010 - 0x2000, 0, 1, 4, 1)
         if size == 16
-        else struct.pack("<QQQQI", BASE + site, BASE, 1, 4, 1)
+        else struct.pack("<QQQQI", BASE + 0x1010, BASE, 1, 4, 1)
     )
     bounds = {"_start": 0, "__alt_start": 0x2000, "__alt_end": 0x2000 + size}
     one = kernel(tmp_path, "riscv64", {0x2000: entry}, bounds)
