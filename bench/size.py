@@ -32,7 +32,7 @@ BUDGET = {
     "kernels": 3928,
     "machines": 1365,
     "models": 975,
-    "path": 1252,
+    "path": 1257,
     "results": 2948,
     "show": 5229,
     "stats": 693,

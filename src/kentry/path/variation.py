@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
+from functools import lru_cache
 from math import gcd
 
 from msgspec import UNSET
@@ -96,6 +97,10 @@ def by_call(indexes: Sequence[int], code: Sequence[Instruction]) -> tuple[list[s
     return calls, positions
 
 
+# A check asks for one metric after the other.
+_amounts = lru_cache(maxsize=64)(amounts_of_code)
+
+
 def calls_by_context(
     case: CaseResult, recording: Recording, metrics: Collection[str] = (INSTRUCTIONS,)
 ) -> dict[str, dict[int, Calls]]:
@@ -109,7 +114,7 @@ def calls_by_context(
         calls, positions = by_call(path.indexes, recording.code)
         amounts = {INSTRUCTIONS: Counter(range(path.length))}
         if not {*metrics} <= {INSTRUCTIONS, *OF_CALLS}:
-            amounts |= amounts_of_code(recording.instructions(path), arch)
+            amounts |= _amounts(tuple(recording.instructions(path)), arch)
         of_calls = {name: shares(own, positions) for name, own in amounts.items()}
         accessed = path.accessed
         if accessed is UNSET and path.accesses is not None:

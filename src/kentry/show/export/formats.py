@@ -35,7 +35,7 @@ def _rows(recording: Recording, case: CaseResult) -> Iterator[Sequence[object]]:
     for metric, count in case.metrics.items():
         # The unit of most exact metrics is what their name begins with.
         unit = metric.partition(".")[0]
-        if unit not in ("lines", "pages", "bytes"):
+        if unit not in ("lines", "pages", "bytes", "fetches", "functions"):
             unit = "bytes" if metric.endswith(".bytes") else "instructions"
         for value, times in count.samples:
             yield (*side, metric, unit, *none, case.parsed.calls, None, value, times)
