@@ -25,7 +25,7 @@ BUDGET = {
     "arch": 1422,
     "boot": 1994,
     "commands": 2926,
-    "compare": 2011,
+    "compare": 2031,
     "count": 1265,
     "host": 1385,
     "importing": 517,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34369
+TESTS_BUDGET = 34388
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

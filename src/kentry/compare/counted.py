@@ -198,13 +198,36 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
     case = old.case
     path = case.modal_path or max(distinct_paths(case), key=lambda one: len(one[1]))[0]
     shares = functions_of(path, old.recording)
-    rows = [
-        FunctionDelta(name, shares[name], max(0, shares[name] + change.low))
-        for name, change in (dict.fromkeys(shares, Change(0, 0)) | by_function).items()
-    ]
-    functions = _by_size(row for row in rows if row.old or row.new)
+    before = case.metrics[INSTRUCTIONS].value
+    functions = function_rows(shares, by_function, before, new.case.values)
     settled = settles(case) and settles(new.case)
     return functions, *_verdict(case.name, sum_of(by_function.values()) if settled else None)
+
+
+def function_rows(
+    shares: Mapping[str, int], changes: Mapping[str, Change], old: int, seen: Mapping[int, int]
+) -> tuple[FunctionDelta, ...]:
+    """Rows of functions that have `shares` of the old value, and their changes.
+
+    Where these depend on the context, they add up to the commonest value `seen` in contexts of the
+    new kernel that they can add up to; if there is none, each is its least.
+    """
+    # A function executes no fewer than none.
+    bounded = {
+        name: Change(*(max(end, -shares.get(name, 0)) for end in change))
+        for name, change in changes.items()
+    }
+    low, high = sum_of(bounded.values())
+    often = sorted(seen, key=lambda value: (-seen[value], value))
+    more = next((value - old - low for value in often if low <= value - old <= high), 0)
+    rows = []
+    for name in dict.fromkeys((*shares, *changes)):
+        least, most = bounded.get(name, Change(0, 0))
+        own = min(more, most - least)
+        more -= own
+        before = shares.get(name, 0)
+        rows.append(FunctionDelta(name, before, before + least + own))
+    return _by_size(row for row in rows if row.old or row.new)
 
 
 def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
@@ -311,12 +334,9 @@ def _with_layout(case: CaseResult, recording: Recording) -> CaseResult:
 
 def _of_paths(old: Side, new: Side, metric: str, change: MetricChange) -> CaseComparison:
     """A metric's row where the paths of all contexts decide it."""
-    rows = [
-        FunctionDelta(name, own, max(0, own + change.by_function[name].low))
-        for name in dict.fromkeys((*change.shares, *change.by_function))
-        for own in [change.shares.get(name, 0)]
-    ]
-    functions = _by_size(row for row in rows if row.old or row.new)
+    before = sum(change.shares.values())
+    seen = exact.histogram((value, 1) for value in change.values[1].values())
+    functions = function_rows(change.shares, change.by_function, before, seen)
     settled = settles(old.case) and settles(new.case)
     verdict, notes = _verdict(f"{metric} of {old.case.name}", change.change if settled else None)
     several = any(len({*own.values()}) > 1 for own in change.values)

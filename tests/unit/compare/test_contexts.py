@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kentry.compare.contexts import Change, changes
-from kentry.compare.counted import compare
+from kentry.compare.counted import compare, function_rows
 from kentry.path.variation import settles
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import (
@@ -313,3 +313,22 @@ def test_one_context_only_is_a_caveat_where_the_path_can_depend_on_it() -> None:
     assert note["text"].split()[0] == "stat"
     several = compare(in_contexts(stat([0, 1])), in_contexts(stat([0, 1]), seed=2))
     assert "one-context" not in [one["kind"] for one in several.caveats]
+
+
+@pytest.mark.parametrize(
+    ("seen", "new"),
+    [
+        # The commonest count of the new kernel that the changes can add up to,
+        ({9: 3, 7: 5, 20: 8}, 7),
+        # and the least where they can add up to none; g executes no fewer than 0.
+        ({1: 3, 20: 8}, 2),
+    ],
+)
+def test_a_change_that_depends_on_the_context_gives_a_count_that_one_has(
+    seen: dict[int, int], new: int
+) -> None:
+    changes_of = {"f": Change(-8, -2), "g": Change(-9, 0)}
+    rows = function_rows({"f": 10, "g": 5}, changes_of, 15, seen)
+    assert sum(row.old for row in rows) == 15
+    assert sum(row.new for row in rows) == new
+    assert all(row.new >= 0 for row in rows)
