@@ -88,6 +88,6 @@ __attribute__((noinline)) void walk(long bytes)
 
 __attribute__((noinline)) void run_through(long bytes)
 {
-	/* From the line from which on there are so many. */
+	/* The walk begins so far in that the lines behind its start are as many as it runs. */
 	((void (*)(void))code_line((code_bytes - bytes) / LINE_BYTES))();
 }

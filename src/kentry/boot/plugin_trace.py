@@ -91,6 +91,10 @@ class PluginTrace:
         """How many instructions a path has."""
         return sum(count for _, count in self.paths[path])
 
+    def path_insns(self, path: int) -> list[int]:
+        """The indexes of a path's instructions, in the order of execution."""
+        return [n for first, count in self.paths[path] for n in range(first, first + count)]
+
 
 def parse_trace(file: Path) -> PluginTrace:
     """The trace in `file`; TraceError when it is not one, newer, or cut short."""

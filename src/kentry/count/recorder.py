@@ -270,11 +270,7 @@ def _case(
     instructions = Metric.of(exact.histogram((w.kernel, w.times) for w in clean))
     stacks = {
         path: of_paths.stack_bytes(
-            [
-                code[n]
-                for first, count in run.trace.paths[path]
-                for n in range(first, first + count)
-            ],
+            [code[n] for n in run.trace.path_insns(path)],
             run.trace.accesses[name, path],
             arch,
         )
@@ -325,9 +321,7 @@ def _metrics_of_paths(
     known: dict[int, dict[str, int]] = {}
     for path, window in windows:
         if path not in known:
-            own = [
-                code[i] for first, count in trace.paths[path] for i in range(first, first + count)
-            ]
+            own = [code[n] for n in trace.path_insns(path)]
             amounts = of_paths.amounts_of_code(own, arch)
             known[path] = {name: each.total() for name, each in amounts.items()}
             if path in stacks:

@@ -34,7 +34,7 @@ FUNCTIONS = {"x": [("a", 16), ("b", 15), ("c", 15)]}
 
 
 def moved(old: Recording, by: Mapping[str, int]) -> Recording:
-    """The recording of a kernel in which functions lie so many bytes further."""
+    """The recording of a kernel in which functions lie further on, by a number of bytes each."""
     code = [insn._replace(address=insn.address + by.get(insn.function, 0)) for insn in old.code]
     return replace(old, code=code)
 

@@ -93,7 +93,7 @@ def test_a_recording_from_before_metrics_has_instructions_alone() -> None:
 def counted(
     lookups: list[int], seed: int = 1, more: int = 0, lines: tuple[int, ...] = (40,)
 ) -> Recording:
-    """Another number of lookups in each context; the entry's code has so many loads more.
+    """Another number of lookups in each context; the entry's code has `more` loads more.
 
     Every other instruction of a call loads; each context's windows touched one of `lines`.
     """
