@@ -22,7 +22,7 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 450,
-    "arch": 1422,
+    "arch": 1459,
     "boot": 1998,
     "commands": 2926,
     "compare": 2031,
