@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 450,
     "arch": 1459,
     "boot": 1998,
-    "commands": 2926,
+    "commands": 2928,
     "compare": 2031,
     "count": 1259,
     "host": 1385,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3036,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34391
+TESTS_BUDGET = 34405
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

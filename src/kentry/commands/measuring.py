@@ -250,6 +250,13 @@ class TreeOptions(MeasureOptions):
         return self.tree.expanduser().resolve()
 
 
+_A_STATE = {
+    "without a vector state, such as --matrix vector or --case getppid+vec=once": lambda options: (
+        options.matrix or "=" in "".join(options.case)
+    )
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class MatrixOptions(MeasureOptions):
     """How to measure a kernel, for a command that measures a whole matrix of vector states."""
@@ -260,6 +267,14 @@ class MatrixOptions(MeasureOptions):
         help="every state of a vector unit with every case that it matters to: vector (the"
         " architecture's first unit), or arm64's ssve or za",
     )
+    vl: tuple[int, ...] = options.option(
+        "--vl BITS,...",
+        default=(),
+        type=values.lengths,
+        group=options.RARE,
+        needs=A_KERNEL | _A_STATE,
+        help="vector lengths of the cpu model in bits; each takes a boot",
+    )
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose(), with those of --matrix."""
@@ -269,6 +284,10 @@ class MatrixOptions(MeasureOptions):
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
         exact = super().measurement(arch)
+        if self.vl:
+            words = self.case_words(arch)
+            names = (name for length in self.vl for name in choose(arch, words, length))
+            exact = replace(exact, cases=tuple(dict.fromkeys(names)))
         if self.matrix is None:
             return exact
         return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS, rounds=1)

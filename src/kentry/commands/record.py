@@ -10,7 +10,7 @@ from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, flag, operand, option, path_option
 from kentry.compare.counted import added_by_states
-from kentry.count.catalogue import cases_of_file, catalogue, choose
+from kentry.count.catalogue import cases_of_file, catalogue
 from kentry.errors import EXIT_DONE, KentryError, UserError
 from kentry.host.native import probe_with_case
 from kentry.path.calls import split_calls
@@ -28,12 +28,6 @@ RETIRED = {
     "--preset": "--case 'getpid+vec=*' (fp-pidbench) or getppid+vec=none,getppid+vec=once"
     " (v-getppid)",
     "--windows": "kentry's own number of windows, on which no count depends",
-}
-
-_A_STATE = {
-    "without a vector state, such as --matrix vector or --case getppid+vec=once": lambda options: (
-        options.matrix or "=" in "".join(options.case)
-    )
 }
 
 
@@ -59,14 +53,6 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         "--case-file",
         group=RARE,
         help="compile the case in FILE, a C file like those in guest/cases/, and measure it",
-    )
-    vl: tuple[int, ...] = option(
-        "--vl BITS,...",
-        default=(),
-        type=values.lengths,
-        group=RARE,
-        needs=_A_STATE,
-        help="vector lengths of the cpu model in bits; each takes a boot",
     )
     paths: int | None = option(
         "--paths N",
@@ -97,14 +83,11 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         own = cases_of_file(arch, self.case_file, probe) if self.case_file and probe else []
         of_kentry = replace(self, case=tuple(name for name in self.case if name not in own))
         exact = super(Options, of_kentry).measurement(arch)
-        words = of_kentry.case_words(arch)
-        names = [name for length in self.vl for name in choose(arch, words, length)]
-        if own:
-            names = [*(names or (exact.cases if words else ())), *own]
+        others = exact.cases if not own or of_kentry.case_words(arch) else ()
         return replace(
             exact,
             probe=probe,
-            cases=tuple(dict.fromkeys(names)) or exact.cases,
+            cases=(*others, *own),
             path_windows=self.paths or exact.path_windows,
             randomise=self.randomise,
             seed=self.seed,

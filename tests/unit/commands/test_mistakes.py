@@ -69,6 +69,7 @@ def check(line: str, datum: str, capsys: Capture) -> None:
         ("record debian:6.12 --config distro", f"--config {NO_EFFECT}"),
         ("record debian:6.12 --config CONFIG_X=y", f"--config {NO_EFFECT}"),
         ("record debian:6.12 --vl 256", f"--vl {NO_EFFECT}"),
+        ("series source:6.12 a.mbox --vl 256", f"--vl {NO_EFFECT}"),
         ("record x --paths 0", "--paths"),
         ("record image:/nonexistent/Image", "/nonexistent/Image"),
         ("record deb:/nonexistent/x.deb", "/nonexistent/x.deb"),

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kentry.cli import main
+from kentry.arch import ARCHES
+from kentry.cli import build_parser, main
+from kentry.commands.options import read
+from kentry.commands.series import Options
 from kentry.host.cache import write_atomically
+from kentry.results.case_name import USES
 from kentry.results.document import dump
 from kentry.results.recording import write_recording
 from kentry.results.studies import NO_BUILD, Problem
@@ -50,8 +54,17 @@ def test_rows_that_were_written_are_printed_again(
 
 def test_what_shapes_a_measurement_has_no_effect_on_rows(rows: Path) -> None:
     assert main(["series", str(rows), "--arch", "arm64"]) == 2
+    assert main(["series", str(rows), "--case", "*+vec=*", "--vl", "256"]) == 2
     row_file(rows, 1, "arm64").unlink()
     assert main(["series", str(rows)]) == 2
+
+
+def test_a_row_has_each_state_at_each_length() -> None:
+    words = ["series", "source:6.12", "a.mbox", "--case", "getpid+vec=*", "--vl", "128,256"]
+    options = read(Options, build_parser().parse_args(words))
+    names = [f"getpid+vec={use}" for use in USES]
+    wanted = (*names, *(f"{name}+vl=256" for name in names))
+    assert options.measurement(ARCHES["arm64"]).cases == wanted
 
 
 def test_a_range_of_the_tree_here_is_a_series_of_its_commits(
