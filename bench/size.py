@@ -22,26 +22,26 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 450,
-    "arch": 1459,
-    "boot": 1998,
-    "commands": 2928,
+    "arch": 1473,
+    "boot": 2165,
+    "commands": 2960,
     "compare": 2031,
-    "count": 1259,
+    "count": 1289,
     "host": 1385,
     "importing": 517,
-    "kernels": 3928,
-    "machines": 1365,
+    "kernels": 3944,
+    "machines": 1376,
     "models": 975,
     "path": 1257,
-    "results": 2948,
-    "show": 5229,
+    "results": 2953,
+    "show": 5289,
     "stats": 693,
-    "study": 2502,
-    "time": 1681,
-    "vector": 3036,
+    "study": 2501,
+    "time": 1624,
+    "vector": 3039,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34405
+TESTS_BUDGET = 34407
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -551,10 +551,11 @@ __attribute__((noreturn, used)) void probe_start(long *stack)
 		prepare_pid1();
 	say(&line);
 	report_release();
+	if (options.cases || !options.facts)
+		status = run_cases(&options, auxv, pid1);
+	/* After the cases: files that were read could change what these do. */
 	if (options.facts)
 		facts(options.facts);
-	else
-		status = run_cases(&options, auxv, pid1);
 	if (pid1)
 		power_off();
 	SYS(exit, status, 0, 0, 0);

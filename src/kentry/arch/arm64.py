@@ -373,5 +373,15 @@ ARM64 = record.Arch(
         exceptions=re.compile(r"el0_(?!svc)\w+|el0t_64_(irq|fiq|error)\w*"),
     ),
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
+    # arch/arm64/kernel/entry.S, tramp_ventry, and proton-pack.c of 6.12: the loop's number is
+    # patched to the core's, the instruction is clearbhb, and the firmware is called by x0.
+    branch_history=(
+        "__bp_harden_el1_vectors",
+        (
+            (re.compile(r"movz? x30, #0x([0-9a-f]+)"), "loop-of-{}"),
+            (re.compile(r"clearbhb|clrbhb|hint #0x16"), "clearbhb"),
+            (re.compile(r"smc .*|hvc .*"), "firmware-call"),
+        ),
+    ),
     cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
 )

@@ -21,9 +21,10 @@ class Processor:
     lengths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     lacks: tuple[str, ...] = ()  # of what silicon has, in sentences, with what the kernel does then
 
-    def qemu(self, length: int) -> str:
-        """QEMU's -cpu with vectors of `length` bits."""
-        return self.model.format(vl=length, vq=length // 128)
+    def qemu(self, length: int | None = None) -> str:
+        """QEMU's -cpu with vectors of `length` bits, or of the first unit's default length."""
+        bits = length or next(iter(self.lengths.values()), (0,))[0]
+        return self.model.format(vl=bits, vq=bits // 128)
 
 
 def find_processor(arch: Arch, text: str = MAX) -> Processor:

@@ -236,6 +236,9 @@ class Arch:
     stubs: tuple[str, ...] = ()
     # Around the relocations (Elf64_Rela, R_*_RELATIVE) with the addresses that a table lacks.
     relocations: tuple[str, str] = ("", "")
+    # Where the vectors for user mode clear the branch history (Spectre-BHB), and how: a pattern of
+    # the disassembly and a word; a group is a hexadecimal number in the word.
+    branch_history: tuple[str, tuple[tuple[re.Pattern[str], str], ...]] = ("", ())
     # capstone's architecture and mode, where it names instructions that QEMU 7.2 does not.
     capstone: tuple[str, str] | None = None
 

@@ -10,6 +10,7 @@ The guest is untrusted: no network device, QEMU's seccomp sandbox on, no default
 memory and file size limited.
 """
 
+import contextlib
 import os
 import platform
 import re
@@ -82,6 +83,34 @@ def find_emulator(
     if not path.is_file() or not os.access(path, os.X_OK):
         raise MissingToolError(f"{path} is not a program.", _ANOTHER)
     return _asked((str(path.absolute()),), {}, arch)
+
+
+def emulator_since(
+    arch: Arch,
+    choice: str,
+    oldest: tuple[int, ...],
+    why: str,
+    update: Update = lambda fraction, now: None,
+) -> Emulator:
+    """As find_emulator(), but from the version `oldest` on, of which `why` says what it is for.
+
+    For an installed one that is older, or that is not there, a private copy stands in.
+    """
+    try:
+        emulator = find_emulator(arch, choice, update)
+        if emulator.numbers >= oldest:
+            return emulator
+        raise MissingToolError(
+            f"QEMU {emulator.version} {why}: QEMU {'.'.join(map(str, oldest))} is the first that"
+            " can.",
+            f"Choose --emulator {BACKPORTS} or {NEWEST}.",
+        )
+    except MissingToolError:
+        if choice != INSTALLED:
+            raise
+    with contextlib.suppress(KentryError):
+        return emulator_since(arch, BACKPORTS, oldest, why, update)
+    return emulator_since(arch, NEWEST, oldest, why, update)
 
 
 def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
@@ -233,10 +262,32 @@ def boot_argv(kernel: Kernel, initramfs: Path, words: Sequence[str]) -> list[str
     ]
 
 
-def kernel_words(arch: Arch, steadiness: Sequence[str] = STEADY) -> list[str]:
-    """The kernel's own words; `steadiness` is STEADY, RANDOM or nothing."""
+def kernel_words(arch: Arch, steadiness: Sequence[str] = STEADY, append: str = "") -> list[str]:
+    """The kernel's own words; `steadiness` is STEADY, RANDOM or nothing, `append` the user's."""
     # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
-    return ["panic=-1", "quiet", f"console={arch.console}", *steadiness]
+    return ["panic=-1", "quiet", f"console={arch.console}", *steadiness, *append.split()]
+
+
+# What a user's word of the kernel's command line must not set: kentry does, or counts on it.
+_OURS = {
+    *("panic", "quiet", "debug", "loglevel", "ignore_loglevel", "console", "earlycon"),
+    *("nokaslr", "kaslr", "randomize_kstack_offset", "dhash_entries", "mem", "memmap"),
+    *("init", "rdinit", "initrd", "noinitrd", "root", "maxcpus", "nr_cpus", "nosmp", "--"),
+}
+
+
+def check_append(words: str) -> None:
+    """UserError for a word of the kernel's command line that would break the measurement."""
+    for word in words.split():
+        if (name := word.partition("=")[0].replace("-", "_") if word != "--" else word) in _OURS:
+            raise UserError(
+                f"'{word}' cannot be on the kernel's command line: kentry sets {name} itself.",
+                "Leave it out; kentry record has --memory and --randomise.",
+            )
+    if any(not char.isprintable() or char == '"' for char in words):
+        raise UserError(
+            "The kernel's command line takes printable words without quotes.", "Leave them out."
+        )
 
 
 def plugin_argv(plugin: Path, arch: Arch, words: Sequence[str]) -> list[str]:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
+from kentry.arch.processors import MAX, Processor, find_processor
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot, explain, tail
-from kentry.boot.initramfs import CASES_FILE, build_initramfs
+from kentry.boot.initramfs import CASES_FILE, FACTS_FILE, build_initramfs
+from kentry.boot.mitigations import CPUINFO, VULNERABILITIES, features, mitigations
 from kentry.boot.plugin_trace import PluginTrace, parse_trace
 from kentry.boot.probe_protocol import ProbeReport, read_report
 from kentry.errors import GuestError, TraceError, UserError
@@ -35,7 +37,8 @@ class ExactOptions:
     buckets: by default 2^20, in which two names hardly ever meet.  `randomise` leaves on what
     makes paths vary from boot to boot and window to window (KASLR, stack-offset randomisation).
     `timeout` is supervise()'s with progress, `memory` the guest's in MiB.  `vector_length` is that
-    of the cpu model's vectors in bits, None for the model's own.  `check` has the plugin count a
+    of the processor's vectors in bits, None for its own.  `cpu` is the processor as a user names
+    it, `append` more words for the kernel's command line.  `check` has the plugin count a
     second way, and the machine's own counter a third.  `probe` is another one than kentry's.
     """
 
@@ -51,6 +54,8 @@ class ExactOptions:
     timeout: float = 120.0
     memory: int = 512
     vector_length: int | None = None
+    cpu: str = MAX
+    append: str = ""
     emulator: str = "installed"
     check: bool = False
     probe: Path | None = None
@@ -59,12 +64,16 @@ class ExactOptions:
 
 @dataclass(frozen=True)
 class GuestRun:
-    """One boot: the probe's report, the plugin's trace, and the recording's "target"."""
+    """One boot: the probe's report, the plugin's trace, and the recording's "target".
+
+    `stand_in`: a private copy of QEMU ran it, because the installed one has no such processor.
+    """
 
     console: str
     probe: ProbeReport
     trace: PluginTrace
     target: dict[str, Any]
+    stand_in: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,13 @@ class FakeRunner:
         return read_report(saved.read_text().splitlines()) if saved.exists() else None
 
 
+def emulator_of(arch: Arch, options: ExactOptions) -> qemu.Emulator:
+    """The QEMU that `options` ask for, or a private copy where the installed one is too old."""
+    processor = find_processor(arch, options.cpu)
+    lack = f"has no {processor.name}"
+    return qemu.emulator_since(arch, options.emulator, processor.since, lack)
+
+
 @dataclass(frozen=True)
 class QemuRunner:
     """Boots kernels of one architecture under QEMU's software emulation, with the plugin."""
@@ -132,11 +148,15 @@ class QemuRunner:
                 "Run again with -v.",
                 tail(guest.console),
             )
+        emulator = emulator_of(self.arch, options)
         target = {
             "kind": "qemu",
-            "emulator": f"QEMU {qemu.find_emulator(self.arch, options.emulator).version}",
+            "emulator": f"QEMU {emulator.version}",
             "machine": self.arch.machine,
-            "cpu": self.arch.cpu_with(options.vector_length),
+            "processor": options.cpu,
+            "cpu": self._processor(options).qemu(options.vector_length),
+            "mitigations": mitigations(report.files),
+            "features": features(report.files),
             "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
             "memory_mib": options.memory,
             "seed": options.seed,
@@ -146,7 +166,9 @@ class QemuRunner:
             "probe": sha256_of(options.probe or probe_file(self.arch)),
             "plugin": sha256_of(plugin_file()),
         }
-        return GuestRun(guest.console, report, trace, target)
+        # Only a private copy needs something in its environment.
+        stand_in = options.emulator == qemu.INSTALLED and bool(emulator.env)
+        return GuestRun(guest.console, report, trace, target, stand_in)
 
     def count_blocks(
         self, kernel: Kernel, options: ExactOptions, update: Update
@@ -163,13 +185,18 @@ class QemuRunner:
         size: Callable[[], int] = lambda: 0,
     ) -> tuple[GuestExit, ProbeReport]:
         """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
-        emulator = qemu.find_emulator(self.arch, options.emulator)
-        cpu = self.arch.cpu_with(options.vector_length)
-        initramfs = build_initramfs(options.probe or probe_file(self.arch), options.cases)
+        emulator = emulator_of(self.arch, options)
+        cpu = self._processor(options).qemu(options.vector_length)
+        probe = options.probe or probe_file(self.arch)
+        initramfs = build_initramfs(probe, options.cases, (CPUINFO, *VULNERABILITIES))
         words = [*self.kernel_words(options), "--", f"n={options.windows}"]
         words += [f"paths={options.path_windows}", f"warmup={options.warmup}"]
         words += [f"cases={CASES_FILE}", f"rounds={options.rounds}", f"links={options.links}"]
-        words += [f"seed={options.seed}", *([f"check={_BLOCKS}"] if options.check else [])]
+        words += [
+            f"seed={options.seed}",
+            f"facts=@{FACTS_FILE}",
+            *([f"check={_BLOCKS}"] if options.check else []),
+        ]
         argv = [
             *qemu.machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
             *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), words),
@@ -183,8 +210,12 @@ class QemuRunner:
 
     def kernel_words(self, options: ExactOptions) -> list[str]:
         """The kernel's command line."""
-        words = qemu.kernel_words(self.arch, qemu.RANDOM if options.randomise else qemu.STEADY)
+        steadiness = qemu.RANDOM if options.randomise else qemu.STEADY
+        words = qemu.kernel_words(self.arch, steadiness, options.append)
         return [*words, f"dhash_entries={options.dentry_hash}"]
+
+    def _processor(self, options: ExactOptions) -> Processor:
+        return find_processor(self.arch, options.cpu)
 
     def traps(self, kernel: Kernel) -> str:
         """Where the kernel takes interrupts and exceptions, for the plugin to watch."""

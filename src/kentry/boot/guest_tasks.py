@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
+from kentry.arch.processors import find_processor
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot
-from kentry.errors import KentryError, MissingToolError
 from kentry.host.cache import kept_file
 from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
@@ -51,14 +51,23 @@ class TracedWorkload:
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """`memory` is in MiB, `timeout` in s; `vector_length` None: the architecture's core."""
+    """`memory` is in MiB, `timeout` in s; `cpu` "": a core with vectors of that length."""
 
     memory: int = 2048
     seed: int = 1
     timeout: float = 1800.0
     vector_length: int | None = None
+    cpu: str = ""
     emulator: str = qemu.INSTALLED
     console_file: Path | None = None
+
+
+def tracing_emulator(
+    arch: Arch, choice: str, update: Update, oldest: tuple[int, ...] = ()
+) -> qemu.Emulator:
+    """The emulator of `choice`, or a private copy for one too old; MissingToolError for none."""
+    # From 9.2 on plugins read memory, and so a task's name (plugin API version 4).
+    return qemu.emulator_since(arch, choice, max((9, 2), oldest), "cannot trace tasks", update)
 
 
 @dataclass(frozen=True)
@@ -71,26 +80,6 @@ class Traced:
     stand_in: bool = False
 
 
-def tracing_emulator(arch: Arch, choice: str, update: Update) -> qemu.Emulator:
-    """The emulator of `choice`, or a private copy for one too old; MissingToolError for none."""
-    try:
-        emulator = qemu.find_emulator(arch, choice, update)
-        # From 9.2 on plugins read memory, and so a task's name (plugin API version 4).
-        if emulator.numbers >= (9, 2):
-            return emulator
-        raise MissingToolError(
-            f"{emulator.version} cannot trace tasks: QEMU 9.2 is the first that can.",
-            f"Choose --emulator {qemu.BACKPORTS} or {qemu.NEWEST}.",
-        )
-    except MissingToolError:
-        if choice != qemu.INSTALLED:
-            raise
-    try:
-        return qemu.find_emulator(arch, qemu.BACKPORTS, update)
-    except KentryError:
-        return qemu.find_emulator(arch, qemu.NEWEST, update)
-
-
 def trace_guest(
     kernel: Kernel,
     arch: Arch,
@@ -101,8 +90,11 @@ def trace_guest(
     update: Update,
 ) -> Traced:
     """Boots `workload`, however it ends; the plugin's files are in `folder` afterwards."""
-    emulator = tracing_emulator(arch, options.emulator, update)
-    cpu = arch.core_with(options.vector_length)
+    processor = find_processor(arch, options.cpu) if options.cpu else None
+    since = processor.since if processor else ()
+    emulator = tracing_emulator(arch, options.emulator, update, since)
+    length = options.vector_length
+    cpu = processor.qemu(length) if processor else arch.core_with(length)
     words = [*qemu.kernel_words(arch), *workload.words]
     records = folder / "events"
     hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks))

@@ -19,6 +19,8 @@ MOST_FILE_BYTES = (1 << 32) - 1
 
 # The probe's cases, a line each: riscv64's kernel command line has room for 1024 bytes only.
 CASES_FILE = "/cases"
+# The files whose text it prints, a line each.
+FACTS_FILE = "/facts"
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,18 @@ class Entry:
     mtime: int = 0
 
 
-def build_initramfs(probe: Path, cases: Sequence[str]) -> bytes:
-    """The archive; the same bytes for the same probe and cases."""
-    names = "".join(f"{name}\n" for name in cases).encode()
+def build_initramfs(probe: Path, cases: Sequence[str], facts: Sequence[str] = ()) -> bytes:
+    """The archive; the same bytes for the same probe, cases and files of `facts`."""
+
+    def listed(file: str, names: Sequence[str]) -> tuple[str, int, bytes, tuple[int, int]]:
+        lines = "".join(f"{name}\n" for name in names).encode()
+        return file.strip("/"), stat.S_IFREG | 0o444, lines, (0, 0)
+
     files = (
         ("dev", stat.S_IFDIR | 0o755, b"", (0, 0)),
         ("dev/console", stat.S_IFCHR | 0o600, b"", _CONSOLE),
-        (CASES_FILE.strip("/"), stat.S_IFREG | 0o444, names, (0, 0)),
+        listed(CASES_FILE, cases),
+        *([listed(FACTS_FILE, facts)] if facts else []),
         ("init", stat.S_IFREG | 0o755, probe.read_bytes(), (0, 0)),
     )
     return b"".join(

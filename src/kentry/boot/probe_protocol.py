@@ -33,7 +33,7 @@ class ProbeReport:
     `vector` maps each vector unit to its length in bits, 0 if the machine lacks it.  `ended_cases`
     is the end mark's number of cases, None without an end mark.  `counter` is the machine's own
     counter, and why it does not count; `blocks` are what it counted, by case: calls, with them and
-    without.
+    without.  `files` are the texts of files that were read after the cases, by path.
     """
 
     started: bool = False
@@ -44,12 +44,14 @@ class ProbeReport:
     vector: dict[str, int] = field(default_factory=dict)
     ended_cases: int | None = None
     counter: str = ""
+    files: dict[str, str] = field(default_factory=dict)
     blocks: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
 
 
 def read_report(lines: Iterable[str]) -> ProbeReport:
     """The report in the lines of a console."""
-    report = ProbeReport()
+    lines = list(lines)
+    report = ProbeReport(files=read_files(lines)[0])
     for line in lines:
         word, text = parse_line(line) or ("", "")
         text = CONTROL.sub("", text).strip()
@@ -74,6 +76,25 @@ def read_report(lines: Iterable[str]) -> ProbeReport:
         elif word == "end" and re.fullmatch(r"cases=\d+", text):
             report.ended_cases = int(text.removeprefix("cases="))
     return report
+
+
+def read_files(lines: Iterable[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """The texts of the files that the probe printed (guest/facts.h), the errno of the others."""
+    files: dict[str, list[str]] = {}
+    missing: dict[str, int] = {}
+    rows: list[str] = []
+    for line in lines:
+        word, rest = parse_line(line) or ("", "")
+        if word == "file":
+            rows = files.setdefault(rest, [])
+        elif word == "nofile":
+            path, _, error = rest.rpartition(" ")
+            missing[path] = int(error) if error.isdecimal() else 0
+        elif word == ">":
+            rows.append(rest)
+        elif word == "+" and rows:
+            rows[-1] += rest
+    return {path: "\n".join(text) for path, text in files.items()}, missing
 
 
 @dataclass

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
+from kentry.arch.processors import MAX, find_processor
+from kentry.boot.emulator import check_append
 from kentry.boot.exact import ExactOptions
 from kentry.commands import options, values
 from kentry.count.catalogue import catalogue, choose, match, matrix
@@ -41,6 +43,14 @@ ARCH: dict[str, Any] = {
     "help": "x86_64, arm64 or riscv64; that of an image: or deb: file, or this machine's own, by"
     " default",
     "completes": lambda args: ARCHES,
+}
+CPU: dict[str, Any] = {
+    "help": "the emulated processor: a name, such as cortex-a76, rpi5 or skylake (docs/reference/"
+    "processors.md), or QEMU's own MODEL,property=...; max by default, all that QEMU emulates",
+}
+APPEND: dict[str, Any] = {
+    "group": options.RARE,
+    "help": "words for the kernel's command line, such as mitigations=off",
 }
 CASE: dict[str, Any] = {
     "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256',"
@@ -131,6 +141,8 @@ class MeasureOptions(KernelOptions):
     """How to build and measure a kernel."""
 
     case: tuple[str, ...] = options.list_option("--case CASE,...", **CASE)
+    cpu: str | None = options.option("--cpu CPU", needs=A_KERNEL, **CPU)
+    append: str | None = options.option("--append WORDS", needs=A_KERNEL, **APPEND)
     emulator: str | None = options.option("--emulator QEMU", needs=A_KERNEL, **options.EMULATOR)
 
     def case_words(self, arch: Arch) -> list[str]:
@@ -139,7 +151,10 @@ class MeasureOptions(KernelOptions):
 
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
+        check_append(self.append or "")
         return ExactOptions(
+            cpu=find_processor(arch, self.cpu or MAX).name,
+            append=self.append or "",
             cases=tuple(choose(arch, self.case_words(arch))),
             windows=WINDOWS,
             path_windows=PATHS,
@@ -147,14 +162,22 @@ class MeasureOptions(KernelOptions):
             emulator=self.emulator or "installed",
         )
 
+    def measurement_of(self, arch: Arch, spec: str) -> ExactOptions:
+        """As measurement(), but of what the spec says of the processor and the command line."""
+        booted = parse(spec).booted
+        cpu, words = booted.get("cpu", self.cpu), (self.append, booted.get("append"))
+        append = " ".join(filter(None, words)) or None
+        return replace(self, cpu=cpu, append=append).measurement(arch)
+
     def unit(self, text: str, *, fresh: bool = False) -> Unit:
         """The spec, or the file of a recording, to measure as the options say."""
         arch = self.find_arch()
+        is_kernel = is_spec(text)
         return Unit(
             spec=text,
             arch=arch.name,
-            measurement=self.measurement(arch),
-            source=None if is_spec(text) else _file(text),
+            measurement=(self.measurement_of(arch, text) if is_kernel else self.measurement(arch)),
+            source=None if is_kernel else _file(text),
             request=self.request(),
             fresh=fresh,
         )

@@ -82,7 +82,7 @@ class Options(
             )
         self.check_cores()
         for arch in arches:
-            self.measurement(arch)
+            self.measurement_of(arch, self.inputs()[0])
             if self.output:
                 with no_space_is_an_error(self.output):
                     self.output.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _of_lineup(lineup: Lineup, options: Options) -> Series:
         Unit(
             spec=lineup.base_spec,
             arch=arch.name,
-            measurement=options.measurement(arch),
+            measurement=options.measurement_of(arch, lineup.base_spec),
             request=options.request().chosen(lineup.options),
             fresh=options.fresh,
         )

@@ -35,6 +35,7 @@ RETIRED = {
     "--seconds": "--for 60s",
     "--groups": "--for 30",
     "--rounds": "--for 12",
+    "--cpu": "--pin N",
     "--kernel": "kvm:SPEC as the target",
     "--ssh-option": "a Host section of ~/.ssh/config",
 }
@@ -105,8 +106,8 @@ class Options(options.ResultOptions):
         " with --tails groups of 100000 calls (10), with --compare of kernels rounds of four boots"
         " (at most 12)",
     )
-    cpu: int | None = options.option(
-        "--cpu N",
+    pin: int | None = options.option(
+        "--pin N",
         type=values.whole(0, 8191),
         help="cpu to measure on; kvm: the cpu that the guest runs on",
     )
@@ -176,7 +177,7 @@ class Options(options.ResultOptions):
     def machine(self) -> MachineOptions:
         """How the target is reached."""
         return MachineOptions(
-            pin=self.cpu if self.is_guest else None,
+            pin=self.pin if self.is_guest else None,
             boot_timeout=_GUEST_BOOT_SECONDS if self.is_guest else _BOOT_SECONDS,
             switch=self.boot or "kexec",
             accelerator=self.accelerator or "kvm",
@@ -194,7 +195,7 @@ def run(options: Options) -> int:
             # Reading the facts of a guest would take a boot of its own.
             session = Session(machine, file=options.output)
         else:
-            session = open_session(machine, options.cpu, options.output)
+            session = open_session(machine, options.pin, options.output)
         return (_compare if options.compare else _time)(session, options)
 
 

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import find_arch, host_arch
+from kentry.arch.processors import MAX
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, flag, operand, option, path_option
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
+from kentry.kernels.spec import parse
 from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
 from kentry.show.beside import costs_layout, list_layout
@@ -52,6 +54,7 @@ class Options(ResultOptions):
     )
     here: bool = flag("--here", help="time this machine: takes some seconds, and no root")
     arch: str | None = option("--arch ARCH", needs=_KERNEL, **measuring.ARCH)
+    cpu: str | None = option("--cpu CPU", needs=_KERNEL, **measuring.CPU)
     vl: int | None = option(
         "--vl BITS",
         type=values.bits,
@@ -79,7 +82,8 @@ def run(options: Options) -> int:
         arch = find_arch(options.arch) if options.arch else host_arch()
         with progress(f"{options.what} ({arch.name})") as update:
             kernel = resolve(options.what, arch, update)
-            table, checks = count_costs(kernel, arch, options.vl, update)
+            cpu = parse(options.what).booted.get("cpu", options.cpu or MAX)
+            table, checks = count_costs(kernel, arch, options.vl, cpu, update)
     emit(options, lambda: costs_layout(table, checks), lambda: table)
     if options.output:
         write_atomically(options.output, to_toml(table))

@@ -12,6 +12,7 @@ from kentry.commands.emit import emit
 from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.errors import EXIT_DONE, GuestError, UserError
 from kentry.kernels.resolve import resolve
+from kentry.kernels.spec import parse
 from kentry.progress import progress
 from kentry.vector.policies import parse_policy
 
@@ -50,12 +51,8 @@ class Options(measuring.KernelOptions):
         help="a file or folder to copy into the user space; can be repeated",
     )
     memory: int | None = option("--memory MIB", **measuring.MEMORY)
-    append: str = option(
-        "--append WORDS",
-        default="",
-        group=RARE,
-        help="words for the kernel's command line",
-    )
+    cpu: str | None = option("--cpu CPU", **measuring.CPU)
+    append: str = option("--append WORDS", default="", **measuring.APPEND)
     kernel_policy: str | None = option(
         "--kernel-policy POLICY",
         group=RARE,
@@ -84,14 +81,21 @@ def run(options: Options) -> int:
     path = options.output or Path(f"{workload.name}-{arch.name}.parquet")
     measuring.check_writable(path)
     release, memory = find_release(options.release, arch), options.memory or 2048
+    booted = parse(options.spec).booted
+    words = [*options.append.split(), *booted.get("append", "").split()]
     with progress(f"tracing {workload.name} on {options.spec} for {arch.name}") as update:
         kernel = resolve(options.spec, arch, update, options.request())
         userland = build_userland(arch, workload, release, memory, update)
         ending = trace_workload(
             kernel,
             arch,
-            replace(userland, words=(*userland.words, *options.append.split())),
-            TraceOptions(memory, timeout=options.timeout or 1800.0, vector_length=options.vl),
+            replace(userland, words=(*userland.words, *words)),
+            TraceOptions(
+                memory,
+                timeout=options.timeout or 1800.0,
+                vector_length=options.vl,
+                cpu=booted.get("cpu", options.cpu or ""),
+            ),
             options.kernel_policy,
             path,
             update,

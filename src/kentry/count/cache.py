@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 import kentry
 from kentry.arch import Arch
-from kentry.boot.emulator import CHOICES, find_emulator
-from kentry.boot.exact import ExactOptions, FakeRunner, QemuRunner, Runner
+from kentry.arch.processors import find_processor
+from kentry.boot.emulator import CHOICES
+from kentry.boot.exact import ExactOptions, FakeRunner, QemuRunner, Runner, emulator_of
 from kentry.count.joining import joined, only
 from kentry.count.recorder import measure
 from kentry.count.vector_units import boots, check_options
@@ -43,7 +44,7 @@ def record(
     kernel: Kernel, arch: Arch, options: ExactOptions, update: Update, *, reuse: bool
 ) -> Recording:
     """Measures a kernel, a boot for each vector length; with `reuse` the cache may have them."""
-    check_options(kernel, options.cases)
+    check_options(kernel, options)
     recordings = []
     for one in boots(options):
         wanted = made_for(kernel, arch, one)
@@ -111,7 +112,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         files = [Path(fake, name) for name in ("console", "trace", "blocks")]
         target = [sha256_of(file) for file in files if file.exists()]
     else:
-        target = [find_emulator(arch, options.emulator).version]
+        target = [emulator_of(arch, options).version]
         if options.emulator not in CHOICES:
             # A program named by its path may be anything that calls itself this version.
             target.append(sha256_of(Path(options.emulator).expanduser()))
@@ -127,7 +128,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         "symbols": f"{kernel.symbols_from} {symbols.hexdigest()}",
         "debug info": symtab.reader() or "" if kernel.debug_info else "",
         "emulator": " ".join(target),
-        "processor": " ".join([arch.machine, arch.cpu_with()]),
+        "processor": " ".join([arch.machine, find_processor(arch, options.cpu).qemu()]),
         "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "options": json.dumps(measured_with, sort_keys=True),

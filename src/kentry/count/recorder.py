@@ -102,9 +102,10 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     if plain and (blocks := target.count_blocks(kernel, options, update)):
         cases, unchecked = cross_check(cases, run.trace.checks, blocks, arch.counter)
         lost += unchecked
+    found = _with_loop(run.target.get("mitigations", ""), executed, arch)
     return Recording(
         kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
-        target=run.target,
+        target=run.target | ({"mitigations": found} if found else {}),
         options={name: getattr(options, name) for name in _OPTIONS},
         code=code,
         cases=cases,
@@ -219,6 +220,17 @@ def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
         text = _TARGET.sub(named, insn.text)
         code.append(Instruction(address, insn.code, text, *symbols.find(address)))
     return code
+
+
+def _with_loop(states: str, code: Iterable[Instruction], arch: Arch) -> str:
+    """The `states` of mitigations() with how the executed code clears the branch history."""
+    function, ways = arch.branch_history
+    for insn in code:
+        for pattern, word in ways:
+            if insn.function == function and (match := pattern.fullmatch(insn.text)):
+                way = word.format(*(int(group, 16) for group in match.groups()))
+                return states.replace("bhb=mitigated", f"bhb={way}")
+    return states
 
 
 def _with_source_lines(
@@ -426,6 +438,8 @@ def _caveats(
     found = [caveats.not_time()]
     if kernel.origin.get("kind") != FLOOR:
         found.append(caveats.randomised() if options.randomise else caveats.steady())
+    if run.stand_in:
+        found.append(caveats.newer_emulator(run.target["emulator"], options.cpu))
     if options.check:
         found.append(caveats.self_checked(run.trace.checked or 0))
     if NOTE in kernel.origin:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from kentry.arch import find_arch
+from kentry.arch.processors import MAX, find_processor
 from kentry.arch.record import Unit
 from kentry.boot.exact import ExactOptions, GuestRun
 from kentry.errors import KernelError, UserError
@@ -32,12 +33,23 @@ def boots(options: ExactOptions) -> list[ExactOptions]:
     return found
 
 
-def check_options(kernel: Kernel, cases: Sequence[str]) -> None:
-    """Before the boot: KernelError where the kernel's config says that a unit is built out."""
-    states = filter(None, (CaseName.parse(name).state for name in cases))
-    side = find_arch(kernel.arch).vector
-    for unit in filter(None, map(side.unit, dict.fromkeys(state.unit for state in states))):
+def check_options(kernel: Kernel, options: ExactOptions) -> None:
+    """Before the boot: KernelError for a unit that the kernel's config says is built out.
+
+    UserError for a vector length that the processor does not have.
+    """
+    arch = find_arch(kernel.arch)
+    states = [state for name in options.cases if (state := CaseName.parse(name).state)]
+    for unit in filter(None, map(arch.vector.unit, dict.fromkeys(one.unit for one in states))):
         check_built_in(kernel, unit)
+    processor = find_processor(arch, options.cpu)
+    for state in states:
+        has = processor.lengths.get(state.unit, ())
+        if state.length and has and state.length not in has:
+            raise UserError(
+                f"The processor {processor.name} has no vectors of {state.length} bits.",
+                f"Use vl={' or vl='.join(map(str, has))}, or another --cpu.",
+            )
 
 
 def check_built_in(kernel: Kernel, unit: Unit) -> None:
@@ -74,10 +86,13 @@ def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
             raise KernelError(
                 f"No {unit.what} in the guest, though {kernel.spec} has"
                 f" CONFIG_{unit.option}=y: {emulator} has none with -cpu {cpu}.",
-                "Try --emulator newest.",
+                "Try --emulator newest." if options.cpu == MAX else f"Use --cpu {MAX}.",
             )
-        # A case without vl= is of the cpu model's default length.
-        wanted = state.length or unit.lengths[0]
+        # A case without vl= is of the processor's default length.
+        lengths = find_processor(find_arch(kernel.arch), options.cpu).lengths
+        wanted = state.length or lengths.get(unit.name, (0,))[0]
+        if not wanted:
+            continue
         has = run.probe.vector.get(unit.name) if not state.length else None
         other = has if has and has != wanted else reason.partition("vl=")[2]
         if other:

@@ -11,7 +11,10 @@ from kentry.errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of spec and the options it knows; it takes one of its `values` or none."""
+    """One kind of spec and the options it knows; it takes one of its `values` or none.
+
+    How a kernel is booted, every kind knows: _BOOTED.
+    """
 
     name: str
     example: str
@@ -19,6 +22,10 @@ class Kind:
     values: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
+
+# The processor, and words for the kernel's command line.  Both may have commas in them, so what
+# follows them and is no option of a spec belongs to them: cpu=max,sve=off.
+_BOOTED = ("cpu", "append")
 
 KINDS = {
     kind.name: kind
@@ -53,6 +60,11 @@ class Spec:
     value: str = ""
     options: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def booted(self) -> dict[str, str]:
+        """How the kernel is to be booted, as far as the spec says so: cpu and append."""
+        return {name: self.options[name] for name in _BOOTED if name in self.options}
+
     def path(self, option: str = "") -> Path:
         """Return the file of the value, or of the option of that name; ~ is the home folder."""
         # Path.expanduser() raises RuntimeError for the home of an unknown user.
@@ -83,8 +95,12 @@ def parse(text: str) -> Spec:
     options: dict[str, str] = {}
     for word in words:
         option, _, argument = word.partition("=")
-        if option not in kind.options:
-            allowed = ", ".join(map("{}=".format, kind.options)) or "none"
+        known = (*kind.options, *_BOOTED)
+        if option not in known and (last := next(reversed(options), "")) in _BOOTED:
+            options[last] += f",{word}"
+            continue
+        if option not in known:
+            allowed = ", ".join(map("{}=".format, known))
             remedy = f"The options it knows: {allowed}."
             raise UserError(f"'{name}' has no option '{option}='.", remedy)
         if not argument:
@@ -92,7 +108,7 @@ def parse(text: str) -> Spec:
             raise UserError(f"The option '{option}=' has no value.", remedy)
         if option in options:
             raise UserError(f"The option '{option}=' is given twice.", "Give it once.")
-        options[option] = argument
+        options[option] = argument.strip('"') if option in _BOOTED else argument
     if name == "debian":
         example = "debian:6.12, debian:6.1.176-1, debian:newest or debian:6.12,flavour=cloud"
         remedy = f"Write it like {example}."

@@ -6,13 +6,14 @@ The guest is untrusted (boot/emulator.py).  Without KVM "tcg" and "icount" try t
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, find_arch, host_arch
+from kentry.arch.processors import MAX, find_processor
 from kentry.boot.console import Console, exit_clause, explain, tail
 from kentry.boot.emulator import (
     ACCELERATORS,
@@ -21,6 +22,7 @@ from kentry.boot.emulator import (
     STEADY,
     Emulator,
     boot_argv,
+    check_append,
     find_emulator,
     kernel_words,
     machine_argv,
@@ -32,6 +34,7 @@ from kentry.host.cache import kept_file
 from kentry.host.native import probe_file
 from kentry.host.process import Exit, need, supervise
 from kentry.kernels.resolve import resolve
+from kentry.kernels.spec import parse
 from kentry.machines.machine import CommandResult, Machine, MachineOptions
 from kentry.progress import Update
 
@@ -123,9 +126,7 @@ class KvmMachine(Machine):
         self.arch = arch
         self.probe = probe_file(arch)
         self._options = options
-        self._cpu = "host" if options.accelerator == KVM else arch.cpu_with()
-        steadiness = STEADY if options.accelerator == ICOUNT else ()
-        self._kernel_words = kernel_words(arch, steadiness)
+        self._take({})
 
     def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Boots the kernel with the probe as its only program; see Machine."""
@@ -146,8 +147,18 @@ class KvmMachine(Machine):
         )
 
     def boot(self, kernel: str, update: Update) -> None:
-        """The kernel of this spec is what the next run boots."""
+        """The kernel of this spec is what the next run boots, as the spec says."""
+        self._take(parse(kernel).booted)
         self.kernel = resolve(kernel, self.arch, update)
+
+    def _take(self, booted: Mapping[str, str]) -> None:
+        """How kernels are booted from now on; UserError for a word or a processor that is none."""
+        accelerator, append = self._options.accelerator, booted.get("append", "")
+        check_append(append)
+        named = booted.get("cpu", "" if accelerator == KVM else MAX)
+        self._cpu = find_processor(self.arch, named).qemu() if named else "host"
+        steadiness = STEADY if accelerator == ICOUNT else ()
+        self._kernel_words = kernel_words(self.arch, steadiness, append)
 
     def describe(self) -> dict[str, Any]:
         """What a recording's "target" says of the machine."""

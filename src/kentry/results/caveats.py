@@ -73,6 +73,10 @@ private_emulator = Template(
     "measured with kentry's own copy of the emulator, {}: plugins cannot read registers"
     " in the installed one",
 )
+newer_emulator = Template(
+    "private-emulator",
+    "measured with kentry's own copy of the emulator, {}: the installed one has no {}",
+)
 randomised = Template("randomised", "KASLR and stack-offset randomisation were on")
 steady = Template("steady", "KASLR and stack-offset randomisation were off (--randomise: on)")
 archive_incomplete = Template(

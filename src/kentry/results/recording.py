@@ -572,6 +572,7 @@ class OnTarget:
 # The keys of a target whose values are text.
 _TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_model"]
 _TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind", "probe", "plugin"]
+_TARGET_TEXTS += ["processor", "mitigations", "features"]
 
 
 class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/recording/1"):

@@ -28,7 +28,7 @@ from kentry.show.beside import (
 )
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.paths import path_summary
-from kentry.show.provenance import kernel_lines, side_facts
+from kentry.show.provenance import kernel_lines, processor_lines, side_facts
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
 from kentry.show.table import WIDTH
@@ -83,7 +83,7 @@ def comparison_layout(
         f"{specs} ({new.kernel['arch']})",
         _page_summary(rows),
         [
-            InText(kernels),
+            InText([*kernels, *processor_lines(old, new)]),
             *facts,
             "",
             *([*events, ""] if events else []),

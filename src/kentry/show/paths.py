@@ -10,7 +10,7 @@ from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
 from kentry.show.beside import estimate_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
-from kentry.show.provenance import kernel_lines, kernel_name, side_facts
+from kentry.show.provenance import kernel_lines, kernel_name, processor_lines, side_facts
 from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain
 
@@ -70,7 +70,13 @@ def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layo
         f"{case.name}: {case.old} \u2192 {case.new} ({case.delta:+d})" for case in comparison.cases
     ]
     blocks: list[Block] = [
-        InText([*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")])
+        InText(
+            [
+                *kernel_lines(old.kernel, "old: "),
+                *kernel_lines(new.kernel, "new: "),
+                *processor_lines(old, new),
+            ]
+        )
     ]
     for case, change in zip(comparison.cases, changes, strict=True):
         blocks += ["", Section(change, [*path_summary(case), Paths(case, context)])]

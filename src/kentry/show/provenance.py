@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from kentry.arch import ARCHES
+from kentry.arch.processors import MAX
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import INSTRUCTIONS, OnTarget
@@ -17,7 +18,10 @@ from kentry.show.blocks import Block, Prose
 from kentry.show.table import plain, shortened
 
 _OF_KERNEL = ("compiler", "build_id", "config_sha256", "image_sha256")
-_OF_TARGET = ("kind", "emulator", "machine", "cpu", "accelerator", "cpu_model", "host", "cmdline")
+_OF_TARGET = (
+    *("kind", "emulator", "machine", "processor", "cpu", "mitigations", "accelerator"),
+    *("cpu_model", "host", "cmdline"),
+)
 
 # Digits of a commit or a digest.
 _ABBREVIATED = 12
@@ -27,6 +31,8 @@ _SUBJECT = 100
 _DIFF = re.compile(r"(?<!\S)(---|\+\+\+|@@)(?!\S)")
 # checkpatch.pl takes these for a commit named in the wrong form.
 _COMMIT = re.compile(r"(?i)(?<=\bcommit )[0-9a-f]{5,}\b|(?<!\S)[0-9a-f]{12,}(?![^\s\"'(\[])")
+
+_VULNERABLE = "=vulnerable"
 
 Facts = list[tuple[str, str]]
 
@@ -46,10 +52,46 @@ def kernel_lines(kernel: Mapping[str, Any], label: str = "") -> list[str]:
     return [f"{label}{kernel_name(kernel)}", *below]
 
 
-def emulator_lines(measured: OnTarget) -> list[str]:
-    """Returns the emulator and its cpu model, on which the counts depend."""
+def emulator_lines(measured: OnTarget) -> list[Block]:
+    """Returns the emulator and the processor, on which the counts depend."""
     target = measured.target
-    return [target.get("emulator", "?"), f"-cpu {target.get('cpu', '?')}"]
+    model = f"-cpu {target.get('cpu', '?')}"
+    return [target.get("emulator", "?"), model, *processor_lines(measured)]
+
+
+# Of the flaws that the kernel knows, those whose mitigation is not work at each entry, or is none.
+_ELSEWHERE = {"spectre_v1", "spec_store_bypass", "srbds", "l1tf", "gather_data_sampling"}
+_ELSEWHERE |= {"itlb_multihit", "old_microcode", "spectre_v2=CSV2"}
+
+
+def processor_lines(*sides: OnTarget) -> list[Block]:
+    """Returns a line on the processor of the counts, or on the two of them.
+
+    No line for recordings that do not say which it was.
+    """
+    lines = [_processor_line(one.target) for one in sides]
+    if len(set(lines)) < 2:
+        return [Prose(line, then="  ") for line in lines[:1] if line]
+    said = zip(("old", "new"), lines, strict=True)
+    return [
+        "two processors, so not only the kernel differs:",
+        *(Prose(f"{side}: {line or 'cpu not known'}", "  ", "    ") for side, line in said),
+    ]
+
+
+def _processor_line(target: Mapping[str, Any]) -> str:
+    name, states = target.get("processor"), str(target.get("mitigations", "")).split()
+    if not name:
+        return ""
+    what = f"cpu {name}" + (": all that QEMU emulates, which no silicon has" if name == MAX else "")
+    if not states:
+        return f"{what}; its mitigations are not known"
+    at_entry = [one for one in states if not {one, one.partition("=")[0]} & _ELSEWHERE]
+    active = [one for one in at_entry if not one.endswith(_VULNERABLE) and one != "none"]
+    without = [one.removesuffix(_VULNERABLE) for one in at_entry if one.endswith(_VULNERABLE)]
+    more = f"; vulnerable, without a mitigation: {', '.join(without)}" if without else ""
+    at_work = f"mitigations at entry: {' '.join(active)}" if active else "no mitigation at entry"
+    return f"{what}; {at_work}{more}"
 
 
 def kernel_facts(measured: OnTarget) -> Facts:
@@ -95,7 +137,8 @@ def facts_of_sides(
     sides: Mapping[str, OnTarget], what: str, *, emulated: bool = True
 ) -> Iterator[str]:
     """Kernel, config, compiler and emulator: each once if it is the same on all sides."""
-    facts: dict[str, dict[str, str]] = {what: {}, "config": {}, "compiler": {}, "emulator": {}}
+    labels = (what, "config", "compiler", "emulator", "processor")
+    facts: dict[str, dict[str, str]] = {label: {} for label in labels}
     for side, measured in sides.items():
         kernel, target = measured.kernel, measured.target
         origin, digest = kernel["origin"], kernel["config_sha256"]
@@ -113,8 +156,11 @@ def facts_of_sides(
         facts["config"][side] = harmless(config or "not known")
         facts["compiler"][side] = harmless(f"{compiler or 'not known'}{linker}")
         facts["emulator"][side] = harmless(", ".join([target.get("emulator", ""), *words]))
+        facts["processor"][side] = harmless(_processor_line(target).removeprefix("cpu "))
     for label, texts in facts.items():
-        if emulated or label != "emulator":
+        if label == "processor" and not any(texts.values()):
+            continue
+        if emulated or label not in ("emulator", "processor"):
             yield from by_side(label, texts)
 
 

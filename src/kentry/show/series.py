@@ -22,7 +22,7 @@ from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table,
 from kentry.show.comparison import event_change
 from kentry.show.numbers import change, signed
 from kentry.show.paths import path_summary
-from kentry.show.provenance import kernel_facts, kernel_lines
+from kentry.show.provenance import kernel_facts, kernel_lines, processor_lines
 from kentry.show.sections import Chart, Deltas, Detail, Fold, InText, Notes, OnPage, Paths, Section
 from kentry.show.table import plain, shortened
 from kentry.stats.exact import BETTER, WORSE
@@ -56,7 +56,9 @@ def series_layout(
                 old = cell.instructions - cell.step
                 of_rows += ["", f"Patch {row.patch}, {column.name} ({signed(cell.step)})"]
                 of_rows.append(Deltas(cell.functions, old, cell.instructions, shown))
-    kernels = [line for one in series.base.values() for line in kernel_lines(one.kernel, "base: ")]
+    kernels: list[Block] = []
+    for one in series.base.values():
+        kernels += [*kernel_lines(one.kernel, "base: "), *processor_lines(one)]
     drawn = [chart for column, same in groups.items() if (chart := _chart(series, column, same))]
     folds = [_fold(row, series, paths or {}) for row in series.rows if row.patch or row.problems]
     metrics = series_metric_blocks(series, groups)

@@ -13,7 +13,13 @@ from kentry.show import charts
 from kentry.show.beside import counts_text, without_model_notes
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, number, signed, significant
-from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
+from kentry.show.provenance import (
+    emulator_lines,
+    kernel_facts,
+    kernel_lines,
+    kernel_name,
+    processor_lines,
+)
 from kentry.show.sections import Chart, Deltas, Detail, Drawn, Fold, InText, Notes, OnPage, Section
 from kentry.show.table import line_width
 
@@ -378,7 +384,7 @@ def _rows(rows: Sequence[studies.OptionRow], shown: list[str]) -> tuple[Table, l
 def check_layout(check: studies.Check) -> Layout:
     """Lays out the budgets; of --update what it changed instead of verdicts."""
     measured, baseline = check.measured, check.baseline
-    lines = kernel_lines(measured.kernel)
+    lines: list[Block] = [*kernel_lines(measured.kernel), *processor_lines(measured)]
     facts = [*kernel_facts(measured), ("budgets", check.budgets)]
     if baseline:
         lines += kernel_lines(baseline.kernel, "baseline: ")[:1]

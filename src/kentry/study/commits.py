@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 
 from kentry.arch import Arch
-from kentry.boot.emulator import find_emulator
-from kentry.boot.exact import ExactOptions
+from kentry.boot.exact import ExactOptions, emulator_of
 from kentry.compare.counted import compare
 from kentry.count import cache
 from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
@@ -203,7 +202,7 @@ class Kernels:
         """What a kernel and its recording are made with, besides the source."""
         plan = self._plan(commit.name, update)
         config = hashlib.sha256(plan.config.text().encode()).hexdigest()
-        emulator = find_emulator(self._arch, self._options.emulator).version
+        emulator = emulator_of(self._arch, self._options).version
         return [config, *plan.toolchain.identity, plan.pahole, emulator]
 
     def _plan(self, name: str, update: Update) -> build.Build:

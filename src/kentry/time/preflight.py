@@ -14,7 +14,8 @@ from itertools import chain
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from kentry.boot.probe_protocol import parse_line
+from kentry.boot.mitigations import VULNERABILITIES, mitigations
+from kentry.boot.probe_protocol import read_files
 from kentry.errors import KentryError
 from kentry.machines.machine import Machine
 
@@ -34,28 +35,6 @@ _CPUSET = "/sys/fs/cgroup/cpuset.cpus.effective"
 # The cpus of isolated cpuset partitions, in Linux 6.7 and later.
 _PARTITIONS = "/sys/fs/cgroup/cpuset.cpus.isolated"
 
-# Ordered by how much they can do to a kernel entry.
-VULNERABILITIES = [
-    "meltdown",
-    "retbleed",
-    "spec_rstack_overflow",
-    "spectre_v2",
-    "mds",
-    "mmio_stale_data",
-    "reg_file_data_sampling",
-    "tsx_async_abort",
-    "tsa",
-    "indirect_target_selection",
-    "vmscape",
-    "spectre_v1",
-    "spec_store_bypass",
-    "srbds",
-    "l1tf",
-    "gather_data_sampling",
-    "itlb_multihit",
-    "ghostwrite",
-    "old_microcode",
-]
 _CHANGING = ("/proc/stat", "/proc/interrupts")
 _OF_MACHINE = (
     *_CHANGING,
@@ -70,7 +49,7 @@ _OF_MACHINE = (
     *(f"{CPU_FOLDER}/{name}" for name in ("online", "isolated", "nohz_full", "smt/active")),
     _NO_TURBO,
     _BOOST,
-    *(f"{CPU_FOLDER}/vulnerabilities/{name}" for name in VULNERABILITIES),
+    *VULNERABILITIES,
     f"{CLOCKSOURCE}/current_clocksource",
     f"{CLOCKSOURCE}/available_clocksource",
     *(f"{TRACING}/{name}" for name in ("tracing_on", "current_tracer", "events/enable")),
@@ -281,21 +260,7 @@ def gather(machine: Machine, cpu: int | None, clock: Any = time) -> Facts:
 
 def parse_lines(lines: Sequence[str], cpu: int = 0) -> Facts:
     """Collects the files that the probe printed (guest/facts.h); it skips a console's lines."""
-    files: dict[str, list[str]] = {}
-    missing: dict[str, int] = {}
-    rows: list[str] = []
-    for line in lines:
-        word, rest = parse_line(line) or ("", "")
-        if word == "file":
-            rows = files.setdefault(rest, [])
-        elif word == "nofile":
-            path, _, error = rest.rpartition(" ")
-            missing[path] = int(error) if error.isdecimal() else 0
-        elif word == ">":
-            rows.append(rest)
-        elif word == "+" and rows:
-            rows[-1] += rest
-    return Facts(cpu, {path: "\n".join(text) for path, text in files.items()}, missing)
+    return Facts(cpu, *read_files(lines))
 
 
 def choose_cpu(facts: Facts) -> int:
@@ -518,28 +483,6 @@ _RELEVANT = re.compile(
 )
 
 
-def mitigations(facts: Facts) -> str:
-    """Returns FLAW=WORD for each of this cpu's: the mitigation's, or "vulnerable"; or "none"."""
-    states, is_known = [], False
-    for name in VULNERABILITIES:
-        text = facts.text(f"{CPU_FOLDER}/vulnerabilities/{name}")
-        is_known = is_known or bool(text)
-        if match := re.match(r"(?:KVM: )?Mitigation: ([^;,]*)", text):
-            states.append(f"{name}={_word(match[1].partition(' and ')[0])}")
-        elif "ulnerable" in text:
-            states.append(f"{name}=vulnerable")
-        elif text and not text.startswith("Not affected"):
-            states.append(f"{name}={_word(re.split('[;,:]', text)[0])}")
-        # The kernel lists it within spectre_v2; it is work at each entry.
-        if match := re.search(r"; BHI: (?!Not affected)([^;,]*)", text):
-            states.append(f"bhi={'vulnerable' if 'ulnerable' in match[1] else _word(match[1])}")
-    return " ".join(states) or ("none" if is_known else "")
-
-
-def _word(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
-
-
 def audit_state(facts: Facts) -> str:
     """ "off", "on" or "unknown": only root can read the rules (kernel/auditsc.c, audit_alloc())."""
     told = [word for word in facts.cmdline if word.startswith("audit=")][-1:]
@@ -576,7 +519,7 @@ def describe(facts: Facts) -> dict[str, str | int]:
         "frequency": limits and f"{limits[0]}-{limits[1]} MHz",
         "turbo": switch and ("on" if switch[1] else "off"),
         "smt": {"1": "on", "0": "off"}.get(facts.text(f"{CPU_FOLDER}/smt/active")),
-        "mitigations": mitigations(facts),
+        "mitigations": mitigations(facts.files),
         "audit": audit_state(facts),
         "seccomp_filters": int(filters) if filters.isdecimal() else None,
         "preemption": preemption[0] if preemption else "none" if version else None,

@@ -337,7 +337,7 @@ class Sampler:
         if output.machine.get("cpu") == "-1":
             raise MachineError(
                 f"{name} has no cpu {cpu} for the probe: it is offline, or not allowed.",
-                "Name another with --cpu, or see /sys/devices/system/cpu/online and taskset -p $$.",
+                "Name another with --pin, or see /sys/devices/system/cpu/online and taskset -p $$.",
             )
         for case, reason in output.failed.items():
             sentence = f"{case} cannot be timed on {name}: {reason}."

@@ -21,9 +21,10 @@ from statistics import median
 import msgspec
 
 from kentry.arch import Arch, host_arch
+from kentry.arch.processors import find_processor
 from kentry.boot.console import boot, tail
-from kentry.boot.emulator import boot_argv, find_emulator, kernel_words, machine_argv
-from kentry.boot.exact import ExactOptions
+from kentry.boot.emulator import boot_argv, kernel_words, machine_argv
+from kentry.boot.exact import ExactOptions, emulator_of
 from kentry.boot.initramfs import build_initramfs
 from kentry.count import cache
 from kentry.count.catalogue import choose
@@ -321,9 +322,11 @@ def time_here(length: int | None) -> CostTable:
 
 
 def count_costs(
-    kernel: Kernel, arch: Arch, length: int | None, update: Update
+    kernel: Kernel, arch: Arch, length: int | None, cpu: str, update: Update
 ) -> tuple[CostTable, list[tuple[str, float, float]]]:
-    """Counts the table of a kernel, in instructions, at a vector length in bits; adds checks().
+    """Counts the table of a kernel on a processor, in instructions, at a vector length in bits.
+
+    Adds checks().
 
     Acts are counted along recorded paths.  The same kernel then boots with guest/costs.c as its
     only program, whose clock counts instructions there, one a nanosecond: that gives what no path
@@ -334,7 +337,7 @@ def count_costs(
     bits, length = length or own, length if length != own else None
     sme = (config_lines(kernel) or {}).get("ARM64_SME") == "y"
     names = cost_counts.cases_needed(rules, length, sme=sme)
-    options = ExactOptions(cases=tuple(choose(arch, names)), vector_length=length)
+    options = ExactOptions(cases=tuple(choose(arch, names)), vector_length=length, cpu=cpu)
     recording = cache.record(kernel, arch, options, update, reuse=True)
     where = f"{kernel.spec} --arch {arch.name}"
     counted = cost_counts.count(recording, rules, length, f"kentry record {where}")
@@ -342,12 +345,12 @@ def count_costs(
     # Where nothing is flushed, nothing traps, and there is nothing more to time.
     if "flush" not in rules.events:
         return table, []
-    emulator = find_emulator(arch, options.emulator)
-    cpu = arch.cpu_with(options.vector_length)
+    emulator = emulator_of(arch, options)
+    model = find_processor(arch, cpu).qemu(options.vector_length)
     initramfs = kept_file("initramfs", build_initramfs(timing_program(arch), ()))
     words = [*kernel_words(arch), "--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
     argv = [
-        *machine_argv(emulator, arch, cpu, options.memory, options.seed),
+        *machine_argv(emulator, arch, model, options.memory, options.seed),
         *boot_argv(kernel, initramfs, words),
     ]
     guest = boot(argv, emulator, options.timeout, update)

@@ -49,7 +49,7 @@ def test_the_command_line_boots_the_probe_with_its_cases(tmp_path: Path) -> None
     assert words[words.index("-kernel") + 1] == "/boot/Image"
     assert argument(tmp_path, "-append").endswith(
         " nokaslr randomize_kstack_offset=off dhash_entries=1048576"
-        " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1"
+        " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1 facts=@/facts"
     )
     assert b"getppid\nread\n" in Path(argument(tmp_path, "-initrd")).read_bytes()
     plugin = argument(tmp_path, "-plugin").split(",")
@@ -65,7 +65,7 @@ def test_randomising_changes_the_kernels_words_and_nothing_else(tmp_path: Path) 
     # The trace has another name in each run.
     assert [b for _, b in differing if "out=" not in b] == [
         "panic=-1 quiet console=ttyAMA0 randomize_kstack_offset=on dhash_entries=1048576"
-        " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1"
+        " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1 facts=@/facts"
     ]
 
 

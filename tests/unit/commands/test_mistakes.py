@@ -187,8 +187,8 @@ KERNELS = "--compare /boot/a /boot/b"
             for word in ("0", "0s", "-1", "1.5", "nans", "1e9s", "x", "s")
         ),
         *((f"--threshold {word}", "--threshold") for word in ("0", "100", "x")),
-        *((f"--cpu {word}", "--cpu") for word in ("-1", "8192", "x")),
-        ("--cpu 8191 --case getppid --for 1", "8191"),
+        *((f"--pin {word}", "--pin") for word in ("-1", "8192", "x")),
+        ("--pin 8191 --case getppid --for 1", "8191"),
         ("--compare a", "--compare"),
         ("--accel hvf", "--accel"),
         ("--case ''", "--case"),

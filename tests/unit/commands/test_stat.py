@@ -105,7 +105,7 @@ def test_a_table_as_json_is_a_recording(use: Use, capsys: Capture, tmp_path: Pat
 def test_the_cpu_of_a_recording_is_the_one_it_was_measured_on(use: Use, capsys: Capture) -> None:
     """Also where nobody looked at the machine: the probe says it."""
     use(FakePlace(NS))
-    words = [*FAKE, "--for", "6", "--cpu", "3", "--case", "read"]
+    words = [*FAKE, "--for", "6", "--pin", "3", "--case", "read"]
     found = json.loads(said([*words, "--json"], capsys))
     assert found["target"]["on_cpu"] == 3
 

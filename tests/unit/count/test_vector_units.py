@@ -77,17 +77,19 @@ def test_a_unit_that_is_built_out_is_said_before_the_boot(
 ) -> None:
     for text in ("CONFIG_MMU=y\n", f"# CONFIG_{option} is not set\n", f"CONFIG_{option}_X=y\n"):
         with pytest.raises(KernelError) as caught:
-            check_options(configured(tmp_path, arch, text), ["getppid", case])
+            check_options(configured(tmp_path, arch, text), options("getppid", case))
         assert f"without {what}: CONFIG_{option} is off" in caught.value.sentence
         assert f"--config CONFIG_{option}=y." in caught.value.remedy
         assert hint in caught.value.remedy
-    check_options(configured(tmp_path, arch, f"CONFIG_{option}=y\n"), ["getppid", case])
+    check_options(configured(tmp_path, arch, f"CONFIG_{option}=y\n"), options("getppid", case))
 
 
 def test_a_config_is_asked_only_for_what_is_measured(tmp_path: Path) -> None:
-    check_options(configured(tmp_path, "arm64", "CONFIG_ARM64_SVE=y\n"), ["getppid+vec=once"])
-    check_options(configured(tmp_path, "riscv64", ""), ["getppid", "read"])
-    check_options(kernel("riscv64"), ["getppid+vec=once"])
+    check_options(
+        configured(tmp_path, "arm64", "CONFIG_ARM64_SVE=y\n"), options("getppid+vec=once")
+    )
+    check_options(configured(tmp_path, "riscv64", ""), options("getppid", "read"))
+    check_options(kernel("riscv64"), options("getppid+vec=once"))
 
 
 def came_back(case: str, reason: str, **vector: int) -> GuestRun:

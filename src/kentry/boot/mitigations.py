@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a kernel says of the processor that it runs on: flaws, its mitigations, features.
+
+The texts are those of drivers/base/cpu.c and of each architecture's /proc/cpuinfo.
+"""
+
+import re
+from collections.abc import Mapping
+
+CPUINFO = "/proc/cpuinfo"
+_FOLDER = "/sys/devices/system/cpu/vulnerabilities"
+
+# Ordered by how much they can do to a kernel entry.
+_FLAWS = (
+    "meltdown",
+    "retbleed",
+    "spec_rstack_overflow",
+    "spectre_v2",
+    "mds",
+    "mmio_stale_data",
+    "reg_file_data_sampling",
+    "tsx_async_abort",
+    "tsa",
+    "indirect_target_selection",
+    "vmscape",
+    "spectre_v1",
+    "spec_store_bypass",
+    "srbds",
+    "l1tf",
+    "gather_data_sampling",
+    "itlb_multihit",
+    "ghostwrite",
+    "old_microcode",
+)
+VULNERABILITIES = tuple(f"{_FOLDER}/{flaw}" for flaw in _FLAWS)
+
+
+def mitigations(files: Mapping[str, str]) -> str:
+    """Returns FLAW=WORD for each of this cpu's: the mitigation's, or "vulnerable"; or "none"."""
+    states, is_known = [], False
+    for flaw, path in zip(_FLAWS, VULNERABILITIES, strict=True):
+        text = files.get(path, "").strip()
+        is_known = is_known or bool(text)
+        if match := re.match(r"(?:KVM: )?Mitigation: ([^;,]*)", text):
+            states.append(f"{flaw}={_word(match[1].partition(' and ')[0])}")
+        elif "ulnerable" in text:
+            states.append(f"{flaw}=vulnerable")
+        elif text and not text.startswith("Not affected"):
+            states.append(f"{flaw}={_word(re.split('[;,:]', text)[0])}")
+        # The kernel lists these two within spectre_v2; they are work at each entry.
+        if match := re.search(r"; BHI: (?!Not affected)([^;,]*)", text):
+            states.append(f"bhi={'vulnerable' if 'ulnerable' in match[1] else _word(match[1])}")
+        if text.endswith(", BHB"):
+            states.append("bhb=mitigated")
+    return " ".join(states) or ("none" if is_known else "")
+
+
+def features(files: Mapping[str, str]) -> str:
+    """The first cpu's features in the words of /proc/cpuinfo; "" where that was not read."""
+    found = re.search(r"^(?:flags|Features|isa)[ \t]*: (.*)", files.get(CPUINFO, ""), re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-")
