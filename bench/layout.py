@@ -58,11 +58,12 @@ def measured(
     spec: str, arch: Arch, cases: Sequence[str], folder: Path, grown: int = 0
 ) -> tuple[Kernel, Recording]:
     """Linux, grown by some bytes, built and measured; any KentryError."""
+    label = f"{spec} ({arch.name}), {grown} bytes more"
     if grown:
         patch = folder / f"{grown}.patch"
         patch.write_text(PATCH.format(grown))
         spec = f"{spec},patches={patch}"
-    with progress(f"{spec} ({arch.name})") as update:
+    with progress(label) as update:
         kernel = resolve(spec, arch, update)
         unit = Unit(spec=spec, arch=arch.name, measurement=ExactOptions(tuple(cases)))
         return kernel, perform(unit, update).measured()
