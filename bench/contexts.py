@@ -30,7 +30,6 @@ from msgspec import structs
 
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, QemuRunner
-from kentry.compare.contexts import Change, Side, count_change
 from kentry.compare.counted import ALL, compare
 from kentry.count.catalogue import choose
 from kentry.count.recorder import measure
@@ -162,20 +161,12 @@ def verdicts(measured: Sequence[Recording], pairs: int) -> tuple[Counter[str], C
         ]
         restless = {row.name for row, is_restless in rows if is_restless}
         metrics = [row for row in comparison.metrics if row.name not in restless]
-        both = (measured[a], measured[b])
-        sides = {
-            name: [Side(one, side) for side in both if (one := side.case(name))]
-            for name in common[a, b]
-        }
         same["pairs"] += 1
         same["same"] += all(row.verdict == SAME for row, is_restless in rows if not is_restless)
         # Neither better nor worse, of any metric of any case.
         same["metrics"] += {row.verdict for row in comparison.metrics}.isdisjoint({BETTER, WORSE})
         # What a budget of +0 against the other recording needs.
-        same["check"] += all(
-            count_change(sides[row.name][0], sides[row.name][1], row.metric) == Change(0, 0)
-            for row in metrics
-        )
+        same["check"] += all(row.change == (0, 0) for row in metrics)
         found.update((row.name, row.verdict) for row, _ in rows)
         found.update((f"{row.name} {row.metric}", row.verdict) for row in metrics)
     return same, found

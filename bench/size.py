@@ -25,7 +25,7 @@ BUDGET = {
     "arch": 1473,
     "boot": 2165,
     "commands": 2960,
-    "compare": 2031,
+    "compare": 2021,
     "count": 1289,
     "host": 1385,
     "importing": 517,
@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1376,
     "models": 975,
     "path": 1257,
-    "results": 2953,
-    "show": 5289,
+    "results": 2971,
+    "show": 5293,
     "stats": 693,
-    "study": 2501,
+    "study": 2523,
     "time": 1624,
     "vector": 3039,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34407
+TESTS_BUDGET = 34458
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

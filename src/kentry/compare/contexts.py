@@ -14,7 +14,6 @@ from typing import NamedTuple
 from kentry.arch import find_arch
 from kentry.arch.record import Arch
 from kentry.compare.code import changed_functions
-from kentry.path.metrics import OF_PLACES
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
 from kentry.path.variation import (
@@ -24,11 +23,9 @@ from kentry.path.variation import (
     functions_by_context,
     functions_of,
     loop_bodies,
-    settles,
     varying,
 )
 from kentry.results.recording import (
-    ABOUT_PATHS,
     INSTRUCTIONS,
     MODAL,
     OF_LAYOUT,
@@ -103,22 +100,6 @@ def is_unchanged(old: Side, new: Side) -> bool:
     return bool(by_function) and all(
         change == Change(0, 0) and name not in changed for name, change in by_function.items()
     )
-
-
-def count_change(old: Side, new: Side, metric: str = INSTRUCTIONS) -> Change | None:
-    """A case's change of a metric in every context; None where it is not known."""
-    settled = settles(old.case) and settles(new.case)
-    if metric in OF_PLACES:
-        return place_change(old, new, metric, unchanged=is_unchanged(old, new))
-    if metric.startswith(ABOUT_PATHS) and (found := metric_changes(old, new, [metric])):
-        return found[metric].change if settled else None
-    if metric == INSTRUCTIONS and depends_on_contexts(old.case, new.case):
-        by_function = function_changes(old, new)
-        return sum_of(by_function.values()) if by_function is not None and settled else None
-    a, b = old.case.metrics[metric], new.case.metrics[metric]
-    if not a.is_decided or not b.is_decided:
-        return None
-    return Change(b.value - a.value, b.value - a.value)
 
 
 def sum_of(changes: Iterable[Change]) -> Change:

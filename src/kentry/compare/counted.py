@@ -139,13 +139,17 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
     cases = old.case, new.case
     a, b = (case.metrics[INSTRUCTIONS] for case in cases)
     functions = _functions(*cases)
-    verdict, before, after = exact.verdict(dict(a.samples), dict(b.samples)), a.value, b.value
+    before, after = a.value, b.value
+    change = Change(*[after - before] * 2) if a.is_decided and b.is_decided else None
+    verdict, _ = _verdict(old.case.name, change)
     notes = of_both(*(list(case.caveats) for case in cases))
     contexts: Contexts | UnsetType = UNSET
     if depends_on_contexts(*cases):
         contexts = Contexts(*(tuple(case.values.items()) for case in cases))
-        functions, verdict, why = _in_contexts(old, new)
-        notes += why
+        functions, change = _in_contexts(old, new)
+        verdict, why = _verdict(old.case.name, change)
+        # That a recording has no paths, its own caveats say.
+        notes += why if functions else []
         if functions:
             after = before + sum(row.delta for row in functions)
             if not old.case.modal_path:
@@ -171,6 +175,7 @@ def compare_case(old: Side, new: Side) -> CaseComparison:
         layout=layout_change(*alike, old.arch) if alike and verdict == SAME else UNSET,
         estimates=_estimates(*cases),
         windows=((a.agreeing, a.windows), (b.agreeing, b.windows)),
+        change=change,
     )
 
 
@@ -189,11 +194,11 @@ def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
     )
 
 
-def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, list[Caveat]]:
-    """The functions, the verdict and its reasons where a count depends on the context."""
+def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], Change | None]:
+    """The functions, and by how much the count changes, where it depends on the context."""
     by_function = function_changes(old, new)
     if by_function is None:
-        return (), UNDECIDED, []
+        return (), None
     # The value's own path may not have been recorded in any context.
     case = old.case
     path = case.modal_path or max(distinct_paths(case), key=lambda one: len(one[1]))[0]
@@ -201,7 +206,7 @@ def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], str, 
     before = case.metrics[INSTRUCTIONS].value
     functions = function_rows(shares, by_function, before, new.case.values)
     settled = settles(case) and settles(new.case)
-    return functions, *_verdict(case.name, sum_of(by_function.values()) if settled else None)
+    return functions, sum_of(by_function.values()) if settled else None
 
 
 def function_rows(
@@ -337,8 +342,8 @@ def _of_paths(old: Side, new: Side, metric: str, change: MetricChange) -> CaseCo
     before = sum(change.shares.values())
     seen = exact.histogram((value, 1) for value in change.values[1].values())
     functions = function_rows(change.shares, change.by_function, before, seen)
-    settled = settles(old.case) and settles(new.case)
-    verdict, notes = _verdict(f"{metric} of {old.case.name}", change.change if settled else None)
+    whole = change.change if settles(old.case) and settles(new.case) else None
+    verdict, notes = _verdict(f"{metric} of {old.case.name}", whole)
     several = any(len({*own.values()}) > 1 for own in change.values)
     return CaseComparison(
         name=old.case.name,
@@ -350,6 +355,7 @@ def _of_paths(old: Side, new: Side, metric: str, change: MetricChange) -> CaseCo
         functions=functions,
         contexts=_by_context(change.values) if several else UNSET,
         caveats=tuple(notes),
+        change=whole,
     )
 
 
@@ -377,6 +383,8 @@ def _of_samples(old: Side, new: Side, metric: str, change: Change | None) -> Cas
             after = before + change.low
     elif depends_on_contexts(old.case, new.case):
         verdict, notes = UNDECIDED, [caveats.one_context(f"{metric} of {old.case.name}")]
+    elif verdict != UNDECIDED:
+        change = Change(*[after - before] * 2)
     return CaseComparison(
         name=old.case.name,
         metric=metric,
@@ -387,6 +395,7 @@ def _of_samples(old: Side, new: Side, metric: str, change: Change | None) -> Cas
         functions=(),
         contexts=_by_context(values) if several else UNSET,
         caveats=tuple(notes),
+        change=change,
     )
 
 

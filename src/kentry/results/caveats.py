@@ -109,6 +109,10 @@ unsettled = Template(
 change_by_context = Template(
     "change-by-context", "the change of {} depends on the context: from {:+d} to {:+d}"
 )
+sum_of_contexts = Template(
+    "sum-of-contexts",
+    "{} of {}: the old count with each function's change; no context has such a number",
+)
 functions_of_context = Template(
     "functions-of-context",
     "functions of {} are of a context with {} in the old kernel: no path of {} was recorded",

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr, replace
 
 from kentry.errors import ContradictionError
 from kentry.results.case_name import NONE, State
-from kentry.results.caveats import Caveat
+from kentry.results.caveats import Caveat, sum_of_contexts
 from kentry.results.document import (
     OMITTED,
     UNWRITTEN,
@@ -226,12 +226,17 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     caveats: tuple[Caveat, ...] = ()
     # Of each side: in how many windows the count was measured that agree, and in how many.
     windows: Annotated[tuple[Pair, ...], UNWRITTEN] = ()
+    # The least and the most that it changes by in any context; None: not known.
+    change: Annotated[tuple[int, int] | None, UNWRITTEN] = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "delta", self.new - self.old)
         force_setattr(self, "percent", 100 * self.delta / self.old if self.old else None)
         unseen = self.contexts is not UNSET and self.new not in dict(self.contexts.new)
         force_setattr(self, "sum_of_contexts", unseen)
+        note = sum_of_contexts(f"{self.new} {self.metric}", self.name)
+        if unseen and note not in self.caveats:
+            force_setattr(self, "caveats", (*self.caveats, note))
         for rows in (self.functions, self.parts, self.reasons):
             check_sum(f"{self.metric} of {self.name}", rows, self.delta)
             old = sum(row.old for row in rows)
@@ -423,6 +428,11 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
         """The rows of other exact metrics."""
         counted = (row for row in self.rows if isinstance(row, CaseComparison))
         return [row for row in counted if row.metric != INSTRUCTIONS]
+
+    def counted(self, case: str, metric: str = INSTRUCTIONS) -> CaseComparison | None:
+        """The row of an exact metric; None where it was not compared."""
+        rows = self.cases if metric == INSTRUCTIONS else self.metrics
+        return next((row for row in rows if (row.name, row.metric) == (case, metric)), None)
 
     @property
     def timed(self) -> list[TimedComparison]:

@@ -523,6 +523,10 @@ class CaseResult(Struct, frozen=True):
         """In how many contexts each count was the commonest, by count; {} without contexts."""
         return exact.histogram((one.value, 1) for one in self.contexts)
 
+    def has_context(self, count: int) -> bool:
+        """Whether some context has the count, or none is known."""
+        return not self.contexts or count in self.values
+
     @property
     def parsed(self) -> CaseName:
         """The name in its parts."""

@@ -193,6 +193,8 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
         found.append(caveats.by_body())
     counted = [*comparison.cases, *comparison.metrics]
     found += [caveat for case in counted for caveat in case.caveats]
+    # A mark in the table says so.
+    found = [one for one in found if one["kind"] != caveats.sum_of_contexts.kind]
     found += [caveat for row in comparison.timed for caveat in row.caveats]
     cycles = any(case.estimates for case in comparison.cases)
     return without_model_notes(caveats.unique(found), cycles=cycles)

@@ -269,11 +269,13 @@ def summary_blocks(series: Series) -> list[Block]:
         rows = [row for row in series.rows if column.name in row.cases]
         if not rows:
             continue
-        old, new = (row.cases[column.name].instructions for row in (rows[0], rows[-1]))
+        last = rows[-1].cases[column.name]
+        old, new = rows[0].cases[column.name].instructions, last.instructions
         up_to = f" up to patch {rows[-1].patch}" if rows[-1] is not series.rows[-1] else ""
         share = f", {change(new - old, old)} of the baseline" if old and new != old else ""
         name = f"{column.name}{CaseName.parse(column.case).calls_note}"
-        sentences.append(f"Total{up_to}: {name} {old} -> {new} ({signed(new - old)}{share})")
+        count = counted(new, last)
+        sentences.append(f"Total{up_to}: {name} {old} -> {count} ({signed(new - old)}{share})")
     return [*_event_blocks(series), *map(Prose, sentences)]
 
 

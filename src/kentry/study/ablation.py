@@ -9,7 +9,8 @@ from kentry.compare.counted import compare
 from kentry.kernels.build import knows_option
 from kentry.kernels.config import Option
 from kentry.kernels.repository import Revision
-from kentry.results.recording import Measured, Recording
+from kentry.results import caveats
+from kentry.results.recording import INSTRUCTIONS, Measured, Recording
 from kentry.results.studies import NO_BUILD, Ablation, Added, OptionRow
 from kentry.study.plan import Outcome, Unit, outcomes, perform
 
@@ -76,6 +77,7 @@ def _try(
 def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str] = ()) -> Ablation:
     """The table of all trials on a base: getppid decides the order, or else the first case."""
     names = tuple(case.name for case in base.cases)
+    notes = list(base.caveats)
     first = names[0] if "getppid" not in names else "getppid"
     rows = []
     for trial in trials:
@@ -83,6 +85,9 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
         if trial.off and trial.on:
             for case in compare(trial.off, trial.on).cases:
                 changed = tuple(row for row in case.functions if row.delta)
+                if case.sum_of_contexts:
+                    sums = caveats.sum_of_contexts(f"{case.new} {INSTRUCTIONS}", case.name)
+                    notes.append(caveats.of_side(trial.option, sums))
                 added[case.name] = Added(
                     case.old, case.new, identical_path=case.identical_path, functions=changed
                 )
@@ -97,6 +102,6 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
         base=Measured.of(base),
         rows=tuple(sorted(rows, key=place)),
         passed_over=tuple(passed_over),
-        caveats=tuple(base.caveats),
+        caveats=tuple(notes),
         cases=(first, *(name for name in names if name != first)),
     )

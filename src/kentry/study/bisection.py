@@ -434,6 +434,7 @@ def _answer(search: Search, own: Path) -> Answer:
     elif explained != whole.delta and not suspects:
         remaining = caveats.others_remain if search.ask.everything else caveats.more_remains
         notes.append(remaining(f"{explained:+g}", f"{whole.delta:+g}"))
+    notes += commits.sums(search.case)
     noisy = commits.recording(span.good).case(search.case)
     unit = commits.metric
     if noisy and unit in noisy.noisy:
@@ -463,8 +464,8 @@ def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> Culpri
     before = search.value(jump.before)
     if search.ask.verify:
         expected, first = search.delta(jump), commits.measure_anew(jump.before, own)
-        pair = Pair(first, commits.measure_anew(commit, own), commits.cases)
-        change = pair.difference(search.case, commits.metric)
+        pair = Pair(first, commits.measure_anew(commit, own), commits.cases, commits.metric)
+        change = pair.difference(search.case)
         is_exact = change.low == change.high
         agrees = change.delta == expected if is_exact else (change.delta > 0) == (expected > 0)
         if not (change.is_sure and agrees):

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from kentry.arch import Arch
-from kentry.compare.contexts import Side, count_change
 from kentry.compare.counted import compare
 from kentry.count.catalogue import choose, match
 from kentry.errors import UserError
@@ -268,23 +267,21 @@ def _find(
         return found | _relative_time(budget, (before, case), (baseline, recording), comparison)
     if metric not in before.metrics:
         return found | {"reason": f"the baseline's {metric} of it is no count"}
-    return found | _relative_count(budget, (before, case), (baseline, recording), comparison)
+    return found | _relative_count(budget, (before, case), comparison)
 
 
 def _relative_count(
     budget: Budget,
     cases: tuple[CaseResult, CaseResult],
-    sides: tuple[Recording, Recording],
     comparison: Comparison | None,
 ) -> _Finding:
     """Within or over if the change is in every context; a part of the old count is of each."""
     a, b = (case.metrics[budget.metric] for case in cases)
     old, new = a.value, b.value
-    # Where the count depends on the context, both are those of one context.
-    for row in (*comparison.cases, *comparison.metrics) if comparison else ():
-        if (row.name, row.metric) == (cases[0].name, budget.metric):
-            old, new = row.old, row.new
-    change = count_change(Side(cases[0], sides[0]), Side(cases[1], sides[1]), budget.metric)
+    change = (new - old, new - old) if a.is_decided and b.is_decided else None
+    if comparison and (row := comparison.counted(cases[0].name, budget.metric)):
+        # Where the count depends on the context, both are those of one context.
+        old, new, change = row.old, row.new, row.change
     base = _counts(cases[0], budget.metric)
     least, most = (old + math.floor(_allowance(budget, count)) for count in (min(base), max(base)))
     counts = _by_context(cases[1], budget.metric)
@@ -292,7 +289,7 @@ def _relative_count(
     if change is None:
         return found | {"reason": "too few of its windows or contexts agree on a count"}
     between = "the change depends on the context, and so does whether it is too much"
-    return found | _verdict(old + change.low, old + change.high, least, most, between)
+    return found | _verdict(old + change[0], old + change[1], least, most, between)
 
 
 def _relative_time(

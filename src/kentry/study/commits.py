@@ -8,7 +8,7 @@ executed functions have the same object code takes the same path.  A killed run 
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -30,6 +30,8 @@ from kentry.kernels import build, made_of, tree
 from kentry.kernels.config import Request
 from kentry.kernels.tree import Commit
 from kentry.progress import Update, say
+from kentry.results import caveats
+from kentry.results.caveats import Caveat
 from kentry.results.comparison import Comparison, FunctionDelta, Real
 from kentry.results.recording import (
     ABOUT_PATHS,
@@ -93,35 +95,44 @@ def value(recording: Recording, case: str, metric: str) -> Real:
     return measured.value
 
 
+def sums(case: str, values: Iterable[tuple[Recording, Real]]) -> list[Caveat]:
+    """Says which of a case's counts no context of their kernel has."""
+    found: dict[str, None] = {}
+    for recording, count in values:
+        own = recording.case(case)
+        if own and isinstance(count, int) and not own.has_context(count):
+            found[str(count)] = None
+    which = f"{caveats.some(list(found))} {INSTRUCTIONS}"
+    return [caveats.sum_of_contexts(which, case)] if found else []
+
+
 @dataclass(frozen=True)
 class Pair:
-    """Two recordings and the cases in question, which are compared once."""
+    """Two recordings and the cases and the metric in question, which are compared once."""
 
     old: Recording
     new: Recording
     cases: Sequence[str]
+    metric: str = INSTRUCTIONS
 
     @cached_property
     def comparison(self) -> Comparison:
         """The comparison of all cases."""
-        return compare(self.old, self.new, list(self.cases))
+        metrics = [self.metric] if self.metric.startswith(ABOUT_PATHS) else []
+        return compare(self.old, self.new, list(self.cases), metrics)
 
-    def difference(self, case: str, metric: str = INSTRUCTIONS) -> Difference:
-        """The difference of one metric; UserError where a side does not have it."""
+    def difference(self, case: str) -> Difference:
+        """The difference of one case; UserError where a side does not have the metric."""
+        metric = self.metric
         delta = value(self.new, case, metric) - value(self.old, case, metric)
+        if row := self.comparison.counted(case, metric):
+            known = None if row.verdict == UNDECIDED else row.delta
+            functions = row.functions if metric == INSTRUCTIONS else ()
+            return Difference(row.delta, known, known, functions)
         sides = [side.case(case) for side in (self.old, self.new)]
         counts = [
             dict(one.metrics[metric].samples) for one in sides if one and metric in one.metrics
         ]
-        if len(counts) == 2 and metric.startswith((INSTRUCTIONS, *ABOUT_PATHS)):
-            [row] = (
-                [one for one in self.comparison.cases if one.name == case]
-                if metric == INSTRUCTIONS
-                else compare(self.old, self.new, [case], [metric]).metrics
-            )
-            known = None if row.verdict == UNDECIDED else row.delta
-            functions = row.functions if metric == INSTRUCTIONS else ()
-            return Difference(row.delta, known, known, functions)
         if len(counts) == 2:
             known_delta = None if exact.verdict(*counts) == UNDECIDED else delta
             return Difference(delta, known_delta, known_delta)
@@ -355,11 +366,14 @@ class Commits:
 
     def value(self, commit: Commit, case: str) -> Real | None:
         """The value of a case of a commit, None where it was not measured."""
-        if not self.has(commit, case):
-            return None
-        if case == self.cases[0]:
-            return self.steps[commit.name].value
-        return self._from_first(commit.name, case)
+        return self._from_first(commit.name, case) if self.has(commit, case) else None
+
+    def sums(self, case: str) -> list[Caveat]:
+        """Says which counts of a case no context of their commit has."""
+        if self.metric != INSTRUCTIONS:
+            return []
+        own = {name: one for name, one in self._recordings.items() if one.case(case)}
+        return sums(case, ((one, self._from_first(name, case)) for name, one in own.items()))
 
     def keep_provisional(self, rows: Sequence[Provisional]) -> None:
         """Writes down what the search has named before it is verified; nothing: all is."""
@@ -372,6 +386,8 @@ class Commits:
         self.update(fraction, f"step {step} of about {max(step, self.expected)}: {now}")
 
     def _from_first(self, name: str, case: str) -> Real:
+        if case == self.cases[0] and (known := self.steps[name].value) is not None:
+            return known
         first = next(name for name, one in self._recordings.items() if one.case(case))
         before = value(self._recordings[first], case, self.metric)
         return before + self.apart(first, name, case).delta
@@ -383,8 +399,8 @@ class Commits:
         if names not in self._pairs:
             sides = self._recordings[old], self._recordings[new]
             cases = [name for name in self.cases if all(side.case(name) for side in sides)]
-            self._pairs[names] = Pair(*sides, cases)
-        return self._pairs[names].difference(case, self.metric)
+            self._pairs[names] = Pair(*sides, cases, self.metric)
+        return self._pairs[names].difference(case)
 
     def _add(self, commit: Commit, outcome: Outcome) -> None:
         """Writes down what became of a commit."""

@@ -17,7 +17,7 @@ from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.studies import CaseLog, ChangePoint, Log, Point
 from kentry.study.bisection import MisledError, Question, Search, measure_ends
-from kentry.study.commits import Commits, Measurer, Pair, value
+from kentry.study.commits import Commits, Measurer, Pair, sums, value
 from kentry.study.plan import Unit, outcomes, perform
 from kentry.study.series import DIFFERENCES
 
@@ -64,7 +64,8 @@ def log_tree(
     values = {
         case: tuple(commits.value(one, case) for one in tried.values()) for case in question.cases
     }
-    notes = [] if every == 1 else [caveats.between_equal_ends()]
+    notes = [one for case in question.cases for one in commits.sums(case)]
+    notes += [] if every == 1 else [caveats.between_equal_ends()]
     if span.start != span.good:
         notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))
     first = commits.recording(line[0])
@@ -151,6 +152,8 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
             if caveat["kind"] in DIFFERENCES:
                 what = caveat["text"].partition(" differs")[0]
                 differing.setdefault(what, []).append(names[-1])
+    for case, own in values.items():
+        notes += sums(case, ((recordings[place], count) for place, count in own.items()))
     notes += [caveats.differs_from_before(what, some(at)) for what, at in differing.items()]
     points = [
         Point(

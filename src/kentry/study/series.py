@@ -280,8 +280,8 @@ def _steps(
         recording = patch.recordings[arch]
         step = compare(before[group[0]], recording, [one.case for one in group], wanted)
         for column in group:
-            rows = (row for row in (*step.cases, *step.metrics) if row.name == column.case)
-            steps[column] = {row.metric: row for row in rows}
+            rows = (step.counted(column.case, metric) for metric in (INSTRUCTIONS, *wanted))
+            steps[column] = {row.metric: row for row in rows if row}
         if group[0] == next(one for one in measured if one.arch == arch):
             names = [one.case for one in measured if one.arch == arch]
             known = _caveats_of(base[arch], names)
@@ -319,7 +319,7 @@ def _cell(
         instructions=last.instructions + step.delta,
         step=step.delta,
         total=last.total + step.delta,
-        sum_of_contexts=len(case.values) > 1 and last.instructions + step.delta not in case.values,
+        sum_of_contexts=not case.has_context(last.instructions + step.delta),
         identical_path=step.identical_path,
         functions=tuple(row for row in step.functions if row.delta),
         path_known=step.identical_path or bool(step.functions),

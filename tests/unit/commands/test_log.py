@@ -12,6 +12,7 @@ import pytest
 from kentry.cli import main
 from kentry.results.recording import write_recording
 from tests.builders import built, recording, validate
+from tests.unit.compare.test_contexts import in_contexts, stat
 
 
 @pytest.fixture
@@ -79,3 +80,14 @@ def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path
     assert pictures[0] == pictures[1]
     assert "+8" in pictures[0] and "-6" in pictures[0]
     assert all(file[-12:] in pictures[0] for file in files)
+
+
+def test_a_count_that_no_context_has_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)]
+    names = [str(tmp_path / f"{place}.json") for place in range(2)]
+    for side, name in zip(sides, names, strict=True):
+        write_recording(side, Path(name))
+    assert main(["log", *names, "--case", "stat"]) == 0
+    assert "447 instructions of stat: the old count with" in capsys.readouterr().out

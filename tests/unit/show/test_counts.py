@@ -16,9 +16,11 @@ from kentry.results.document import to_json
 from kentry.show.beside import SUM_NOTE, counts_text, metric_sentences
 from kentry.show.changelog import comparison_changelog
 from kentry.show.comparison import comparison_layout
+from kentry.show.export.ci import ktap
 from kentry.show.paths import annotation_layout
 from kentry.show.recording import recording_layout
 from kentry.show.text import to_text, written
+from kentry.study.ablation import Trial, tabulate
 from tests.builders import recording
 from tests.unit.compare.test_contexts import in_contexts, stat
 
@@ -56,10 +58,13 @@ def test_a_new_count_that_no_context_has_is_explained() -> None:
     [row] = found.cases
     assert (row.old, row.new, row.sum_of_contexts) == (446, 447, True)
     assert to_json(row)["sum_of_contexts"] is True
+    assert "stat instructions: note: 447 instructions of stat: " in ktap([found]).text
     for layout in (comparison_layout(found), comparison_changelog(found)):
         text = to_text(layout)
         assert len(re.findall(r"\b447\*", text)) == 2 and text.count(SUM_NOTE) == 1
     assert "*" not in to_text(comparison_layout(compare(old, old)))
+    ablation = tabulate(old, [Trial("CONFIG_A", False, (), old, new)])
+    assert ablation.caveats[0]["text"] == f"CONFIG_A: {row.caveats[-1]['text']}"
 
 
 def test_the_old_count_is_that_of_the_recording_also_without_its_path() -> None:

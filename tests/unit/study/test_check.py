@@ -191,6 +191,13 @@ def test_a_change_of_a_count(
     assert verdict(file, line, new, old) == expected
 
 
+def test_a_count_that_no_context_has_is_named(file: Path) -> None:
+    old, new = in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)
+    found = checked(file, 'stat = "+0"', new, old)
+    assert only(found).value == 447
+    assert "sum-of-contexts" in {one["kind"] for one in found.caveats}
+
+
 def of_branch(counts: Sequence[int], seed: int) -> Recording:
     """One function that executes another number of instructions in each context."""
     return in_contexts([[("f", 100), ("g", count)] for count in counts], seed, "x")

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kentry.kernels.tree import find_range
-from kentry.results.recording import INSTRUCTIONS, write_recording
+from kentry.results.recording import INSTRUCTIONS, Recording, write_recording
 from kentry.results.studies import Log
 from kentry.study.bisection import Question
 from kentry.study.commits import Program
 from kentry.study.log import log_tree
 from tests.builders import recording
+from tests.unit.compare.test_contexts import in_contexts, stat
 from tests.unit.kernels import sources
 
 # Each commit's counts of two cases; the third does not build.
@@ -23,15 +25,25 @@ COUNTS = ((10, 20), (10, 20), None, (14, 20), (14, 20), (14, 29), (14, 29), (14,
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    return committed(
+        tmp_path,
+        [
+            counts and recording({"getppid": [("a", counts[0])], "read": [("b", counts[1])]})
+            for counts in COUNTS
+        ],
+    )
+
+
+def committed(tmp_path: Path, recordings: Sequence[Recording | None]) -> Path:
+    """A tree with a commit for each recording, and beside it a program that measures them."""
     folder = tmp_path / "linux"
     folder.mkdir()
     sources.git(folder, "init", "--quiet", "--initial-branch=master", "--template=")
     file = folder / "recording.json"
-    for place, counts in enumerate(COUNTS):
+    for place, one in enumerate(recordings):
         file.unlink(missing_ok=True)
-        if counts:
-            functions = {"getppid": [("a", counts[0])], "read": [("b", counts[1])]}
-            write_recording(recording(functions), file)
+        if one:
+            write_recording(one, file)
         sources.commit(folder, f"commit {place}", {"file": str(place)})
     program = tmp_path / "measure"
     program.write_text(f'#!/bin/sh\ngit -C {folder} show "$1:recording.json" > "$2" || exit 125\n')
@@ -39,9 +51,15 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def history(tree: Path, every: int | None, at_once: int = 1) -> Log:
-    span = find_range(tree, f"master~{len(COUNTS) - 1}", "master")
-    question = Question(cases=("getppid", "read"), metric=INSTRUCTIONS, everything=True)
+def history(
+    tree: Path,
+    every: int | None,
+    at_once: int = 1,
+    commits: int = len(COUNTS),
+    cases: Sequence[str] = ("getppid", "read"),
+) -> Log:
+    span = find_range(tree, f"master~{commits - 1}", "master")
+    question = Question(cases=tuple(cases), metric=INSTRUCTIONS, everything=True)
     program = Program([str(tree.parent / "measure")], tree.parent)
     return log_tree(
         *(span, question, program, {"what": "all"}, lambda fraction, now: None),
@@ -75,3 +93,14 @@ def test_what_was_measured_is_found_again(tree: Path) -> None:
     # What could not be measured is tried again.
     (tree.parent / "measure").write_text("#!/bin/sh\nexit 125\n")
     assert history(tree, every=1).changes == first.changes
+
+
+def test_a_count_that_no_context_has_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    sides = [in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)]
+    log = history(committed(tmp_path, sides), 1, commits=2, cases=["stat"])
+    assert [point.value for point in log.points] == [446, 447]
+    sums = [one["text"] for one in log.caveats if one["kind"] == "sum-of-contexts"]
+    assert [text.partition(":")[0] for text in sums] == ["447 instructions of stat"]
