@@ -4,10 +4,10 @@
 A block that begins with ```console holds commands, each on a line "$ COMMAND", and the
 output of each; one that begins with ```console slow holds those that build kernels for many
 minutes, which the tests leave to `make docs`.  Commands are run by bash, those of a page in one
-folder, with this tree's kentry first on the PATH.  The folder has links to examples/ and docs/ and,
-where KENTRY_SEEDS names a folder, to the documents in it.  The HTML pages that the commands wrote
-become a site, build/site/index.html; a PNG file that a page shows is taken anew of the one that has
-its name.  Usage: python scripts/docs.py [FILE...]
+folder, with this tree's kentry first on the PATH.  The folder has links to examples/, docs/ and
+scripts/ and, where KENTRY_SEEDS names a folder, to the documents in it.  The HTML pages that the
+commands wrote become a site, build/site/index.html; a PNG file that a page shows is taken anew of
+the one that has its name.  Usage: python scripts/docs.py [FILE...]
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def folder_of(page: Path) -> Path:
     if page not in _folders:
         _folders[page] = tempfile.TemporaryDirectory()
         seeds = Path(os.environ[SEEDS]).iterdir() if os.environ.get(SEEDS) else ()
-        for target in (ROOT / "examples", ROOT / "docs", *seeds):
+        for target in (ROOT / "examples", ROOT / "docs", ROOT / "scripts", *seeds):
             (Path(_folders[page].name) / target.name).symlink_to(target)
     return Path(_folders[page].name)
 

@@ -19,13 +19,19 @@ from kentry.kernels.resolve import resolve_source
 from tests import ROOT
 from tests.places import silent
 
+from ..docs.test_docs import load
 from .conftest import or_skip
 from .test_record import kentry
 
 pytestmark = pytest.mark.qemu
 
 EXAMPLES = ROOT / "examples"
-VECTOR_SERIES = ["riscv-vector-initial", "arm64-sve-timeout", "arm64-sve-count"]
+VECTOR_SERIES = [
+    "riscv-vector-initial",
+    "arm64-sve-timeout",
+    "arm64-sve-count",
+    "arm64-sve-posted",
+]
 ARCHES_OF = {"riscv-entry": "riscv64", "arm64-svc-first": "arm64"}
 # The first patches of riscv-entry compile a few files each; later ones touch headers, which is a
 # quarter of an hour: make docs measures those for the page.
@@ -100,6 +106,24 @@ def test_checkpatch_has_nothing_to_say_of_the_vector_series(name: str, tmp_path:
     patches = sorted((EXAMPLES / name).glob("*.patch"))
     assert patches
     check_patches(patches, tmp_path)
+
+
+@pytest.mark.skipif("KENTRY_SEEDS" not in os.environ, reason="KENTRY_SEEDS names no documents")
+def test_the_posted_series_fits_where_its_page_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path(os.environ["KENTRY_SEEDS"], "arm64-sve-trap-timeout-series.txt")
+    restore = load(ROOT / "scripts" / "restore.py")
+    for spec, fitting, status in (
+        ("source:6.12", (7, 1), 1),
+        (f"source:6.12,patches={EXAMPLES / 'arm64-sve-posted'}", (8, 1), 0),
+    ):
+        source(spec)
+        assert restore.main(text, spec, tmp_path) == status
+        said = capsys.readouterr().out
+        counts = [f"  {n} of {m} hunks fit {spec}" for n, m in zip(fitting, (8, 1), strict=True)]
+        assert [line for line in said.splitlines() if "hunks fit" in line] == counts
+        assert "not unique" not in said
 
 
 def check_patches(patches: list[Path], folder: Path) -> None:
