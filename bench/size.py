@@ -24,8 +24,8 @@ BUDGET = {
     "(loose)": 450,
     "arch": 1473,
     "boot": 2165,
-    "commands": 2960,
-    "compare": 2021,
+    "commands": 2964,
+    "compare": 2026,
     "count": 1289,
     "host": 1385,
     "importing": 517,
@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1376,
     "models": 975,
     "path": 1257,
-    "results": 2971,
-    "show": 5293,
+    "results": 2975,
+    "show": 5296,
     "stats": 693,
     "study": 2523,
     "time": 1624,
-    "vector": 3039,
+    "vector": 3040,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34604
+TESTS_BUDGET = 34642
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -190,6 +190,11 @@ def run(options: Options) -> int:
     """Measures and prints; 3 if a row of a comparison is undecided."""
     if options.output:
         measuring.check_writable(options.output)
+    # Before a kernel is fetched or a machine reached.
+    if options.compares_kernels and len(options.compare) > 1:
+        raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
+    if options.compares_kernels and options.target.startswith("kvm:"):
+        raise UserError(f"{options.target} is a third kernel beside --compare.", "Write kvm.")
     with open_machine(options.target, options.machine) as machine:
         if options.compares_kernels and options.is_guest:
             # Reading the facts of a guest would take a boot of its own.
@@ -241,10 +246,6 @@ def _compare(session: Session, options: Options) -> int:
     schedule = Schedule(options.extent or COMPARE_SECONDS, threshold)
     kernels = options.compare[0]
     if options.compares_kernels:
-        if len(options.compare) > 1:
-            raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
-        if options.target.startswith("kvm:"):
-            raise UserError(f"{options.target} is a third kernel beside --compare.", "Write kvm.")
         sides = compare_two_kernels(session, kernels, options.case, schedule)
         comparison = compare(sides["old"], sides["new"], threshold=threshold)
         document = with_paths_and_samples(comparison, sides["old"], sides["new"])

@@ -9,6 +9,7 @@ from kentry.arch.processors import MAX
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, flag, operand, option, path_option
+from kentry.count.catalogue import choose
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
@@ -80,6 +81,8 @@ def run(options: Options) -> int:
         table = load_costs(options.what)
     else:
         arch = find_arch(options.arch) if options.arch else host_arch()
+        # A length that there is not is refused before a kernel is fetched.
+        choose(arch, ["getppid+vec=once"], options.vl)
         with progress(f"{options.what} ({arch.name})") as update:
             kernel = resolve(options.what, arch, update)
             cpu = parse(options.what).booted.get("cpu", options.cpu or MAX)

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kentry.arch import Arch, find_arch
 from kentry.compare.alignment import Keys, Pair, aligned
 from kentry.compare.differences import differences, of_both, one_architecture
+from kentry.compare.layout import layout_change
 from kentry.errors import ContradictionError, UserError
 from kentry.path.calls import parts_of, reason_of
 from kentry.path.metrics import effects
@@ -117,7 +119,10 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
         notes = of_both(list(before.caveats), list(after.caveats))
         if len(before.values) > 1 or len(after.values) > 1:
             notes.append(caveats.one_of_several_paths(before.name, *map(len, paths)))
-        cases.append(diff_paths(before.name, *paths, arch, notes))
+        found = diff_paths(before.name, *paths, arch, notes)
+        if all(row.change == SAME and not row.constants_differ for row in found.rows):
+            found = replace(found, layout=layout_change(*paths, arch))
+        cases.append(found)
     notes = differences(old, new, pairs, list(names), counted=True, timed=False)
     if any(case.renamed for case in cases):
         notes.append(caveats.by_body())

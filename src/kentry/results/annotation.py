@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import Renamed
+from kentry.results.comparison import LayoutChange, Renamed
 from kentry.results.document import OMITTED, Count, Positive, about
 from kentry.results.estimate import Estimate, Misses
 from kentry.results.recording import Instruction, Measured, SourceLine
@@ -77,6 +77,10 @@ class PathDiff(Struct, frozen=True, kw_only=True):
         about("Functions with other names, inlined or split: recognised by their instructions"),
     ]
     rows: tuple[Row, ...]
+    layout: Annotated[
+        LayoutChange | UnsetType,
+        about("Where both sides execute the same instructions at other addresses"),
+    ] = UNSET
     caveats: tuple[Caveat, ...] = ()
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kentry.path.symbols import why_in_context
 from kentry.path.variation import functions_by_context, settles, varying
-from kentry.results.annotation import AnnotatedCase
+from kentry.results.annotation import AnnotatedCase, PathDiff
 from kentry.results.case_name import size_name
 from kentry.results.caveats import Caveat, modelled, modelled_caches, no_accesses, unknown_caches
 from kentry.results.comparison import CaseComparison, Cycles
@@ -100,7 +100,9 @@ def comparison_context_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
     return [*_DEPENDS, *blocks] if blocks else []
 
 
-def layout_blocks(cases: Iterable[CaseComparison], *, whole: bool = False) -> list[Block]:
+def layout_blocks(
+    cases: Iterable[CaseComparison | PathDiff], *, whole: bool = False
+) -> list[Block]:
     """Where the same instructions lie: a line a case (`whole`: all of it), then what moved."""
     blocks: list[Block] = []
     moved: dict[int, Counter[str]] = {}

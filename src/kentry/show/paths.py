@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kentry.results import annotation
 from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
-from kentry.show.beside import estimate_blocks, miss_blocks, part_table
+from kentry.show.beside import estimate_blocks, layout_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
 from kentry.show.provenance import kernel_lines, kernel_name, processor_lines, side_facts
 from kentry.show.sections import InText, Notes, Paths, Section
@@ -80,6 +80,7 @@ def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layo
     ]
     for case, change in zip(comparison.cases, changes, strict=True):
         blocks += ["", Section(change, [*path_summary(case), Paths(case, context)])]
+    blocks += layout_blocks(comparison.cases)
     notes = [*comparison.caveats, *(note for case in comparison.cases for note in case.caveats)]
     title = f"Paths of {kernel_name(old.kernel)} and {kernel_name(new.kernel)}"
     facts = side_facts(old, new)

@@ -164,7 +164,8 @@ class Policy:
         if not self.family.fits(base):
             raise UserError(
                 f"The policy '{self.family.name}' does not fit the trace's architecture:"
-                f" {self.family.misfit}."
+                f" {self.family.misfit}.",
+                f"Policies: {', '.join(one.form for one in POLICIES.values() if one.fits(base))}.",
             )
         return base._replace(**self.family.changes)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.commands import vector_trace
+from kentry.commands import stat, vector_costs, vector_trace
 from kentry.results.recording import write_recording
 from tests.builders import recording, timed
 from tests.unit.commands.test_vector import ROWS
@@ -23,7 +23,8 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     # A mistake is found before anything is fetched.
-    monkeypatch.setattr(vector_trace, "resolve", lambda *words: pytest.fail("fetched"))
+    for command in (vector_trace, vector_costs):
+        monkeypatch.setattr(command, "resolve", lambda *words: pytest.fail("fetched"))
     for name, count in (("old", 40), ("new", 43)):
         write_recording(recording({"getppid": [("el0_svc", count)]}), tmp_path / f"{name}.json")
     write_recording(timed({"getppid": 80.0}, groups=2), tmp_path / "times.json")
@@ -43,6 +44,21 @@ def check(line: str, datum: str, capsys: Capture) -> None:
     assert datum in captured.err
     assert len([one for one in captured.err.splitlines() if one.startswith("kentry: ")]) >= 2
     assert "kentry failed" not in captured.err and "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("line", "datum"),
+    [
+        ("vector costs debian:6.12 --arch riscv64 --vl 100", "no V of 100 bits"),
+        ("stat kvm:debian:6.12 --compare debian:6.1 debian:6.12", "is a third kernel"),
+        ("stat kvm --compare debian:6.1 debian:6.12 --compare debian:6.1 debian:6.6", "once"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_fetched(
+    line: str, datum: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stat, "open_machine", lambda *words: pytest.fail("reached"))
+    check(f"{line} -q", datum, capsys)
 
 
 @pytest.mark.parametrize(

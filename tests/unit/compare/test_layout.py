@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kentry.arch import find_arch
 from kentry.compare.counted import ALL, compare
+from kentry.compare.path_diff import compare_paths
 from kentry.path.metrics import amounts_of_code
 from kentry.results.comparison import CaseComparison, LayoutChange
 from kentry.results.recording import (
@@ -23,7 +24,10 @@ from kentry.results.recording import (
     Recording,
     read_recording,
 )
+from kentry.show.comparison import comparison_layout
 from kentry.show.export.ci import ktap
+from kentry.show.paths import path_layout
+from kentry.show.text import to_text
 from kentry.stats.exact import BETTER, SAME, WORSE
 from tests import ROOT
 from tests.builders import imported, recording
@@ -67,6 +71,19 @@ def test_what_moved_and_what_that_changes() -> None:
         "fetches.64": (4, 3),
         "functions.straddling": (1, 0),
     }
+
+
+def test_two_paths_beside_each_other_say_the_same() -> None:
+    old = recording(FUNCTIONS)
+    new = moved(old, {"b": 64, "c": 8})
+    found = compare_paths(old, new, ["x"])
+    assert found.cases[0].layout == layout({"b": 64, "c": 8})
+    texts = [to_text(one) for one in (path_layout(found), comparison_layout(compare(old, new)))]
+    lines = [
+        re.findall(r"^  (?:x: same instructions|moved ).*", text, re.MULTILINE) for text in texts
+    ]
+    assert len(lines[0]) == 3 and lines[0] == lines[1]
+    assert "moved" not in to_text(path_layout(compare_paths(old, old, ["x"])))
 
 
 def test_whole_pages_that_the_path_moved_by_are_nothing() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Policies, and replay that does what the kernels' own code does, event by event."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -327,8 +328,12 @@ def test_initial_state_is_neither_saved_nor_cleared_again() -> None:
     ],
 )
 def test_a_policy_that_an_architecture_cannot_have(policy: str, arch: str) -> None:
-    with pytest.raises(UserError, match=policy.split(":")[0]):
+    with pytest.raises(UserError, match=policy.split(":")[0]) as raised:
         done(TRAP, policy, arch)
+    # The remedy names those that it can have.
+    assert "eager" in raised.value.remedy and policy.split(":")[0] not in re.split(
+        r"[ ,.:\[]+", raised.value.remedy
+    )
 
 
 def test_a_trap_that_slept_makes_the_state_in_memory() -> None:
