@@ -22,9 +22,9 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 450,
-    "arch": 1473,
-    "boot": 2165,
-    "commands": 2964,
+    "arch": 1496,
+    "boot": 2174,
+    "commands": 2982,
     "compare": 2026,
     "count": 1289,
     "host": 1385,
@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1376,
     "models": 975,
     "path": 1257,
-    "results": 2975,
-    "show": 5296,
+    "results": 2980,
+    "show": 5303,
     "stats": 693,
-    "study": 2523,
+    "study": 2560,
     "time": 1624,
     "vector": 3040,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34642
+TESTS_BUDGET = 34689
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

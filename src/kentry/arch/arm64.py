@@ -373,6 +373,12 @@ ARM64 = record.Arch(
         exceptions=re.compile(r"el0_(?!svc)\w+|el0t_64_(irq|fiq|error)\w*"),
     ),
     capstone=("CS_ARCH_ARM64", "CS_MODE_ARM"),
+    switches={
+        "meltdown": "kpti=off",
+        "spectre_v2": "nospectre_v2",
+        "bhb": "nospectre_bhb",
+        "spec_store_bypass": "ssbd=force-off",
+    },
     # arch/arm64/kernel/entry.S, tramp_ventry, and proton-pack.c of 6.12: the loop's number is
     # patched to the core's, the instruction is clearbhb, and the firmware is called by x0.
     branch_history=(

@@ -236,6 +236,9 @@ class Arch:
     stubs: tuple[str, ...] = ()
     # Around the relocations (Elf64_Rela, R_*_RELATIVE) with the addresses that a table lacks.
     relocations: tuple[str, str] = ("", "")
+    # What switches a mitigation off, by flaw: words of the kernel's command line
+    # (Documentation/admin-guide/kernel-parameters.txt, 6.12 and 7.3).
+    switches: Mapping[str, str] = field(default_factory=dict)
     # Where the vectors for user mode clear the branch history (Spectre-BHB), and how: a pattern of
     # the disassembly and a word; a group is a hexadecimal number in the word.
     branch_history: tuple[str, tuple[tuple[re.Pattern[str], str], ...]] = ("", ())

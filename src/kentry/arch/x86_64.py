@@ -363,4 +363,18 @@ X86_64 = record.Arch(
     ),
     build_headers={"gelf.h": "libelf-dev"},  # objtool
     stubs=("irq_entries_start", "spurious_entries_start"),  # arch/x86/include/asm/idtentry.h
+    switches={
+        "meltdown": "pti=off",
+        **{
+            flaw: f"{flaw}=off"
+            for flaw in (
+                *("retbleed", "spec_rstack_overflow", "spectre_v2", "mds", "mmio_stale_data"),
+                *("reg_file_data_sampling", "tsx_async_abort", "tsa", "vmscape", "srbds", "l1tf"),
+                *("indirect_target_selection", "gather_data_sampling"),
+            )
+        },
+        "bhi": "spectre_bhi=off",
+        "spectre_v1": "nospectre_v1",
+        "spec_store_bypass": "spec_store_bypass_disable=off",
+    },
 )

@@ -32,6 +32,9 @@ _FLAWS = (
     "ghostwrite",
     "old_microcode",
 )
+# In place of a mitigation: nothing that the kernel does.  CSV2: the cpu is not affected.
+_NOTHING_DONE = {"vulnerable", "Unknown", "CSV2", "VMX-unsupported", "VMX-disabled"}
+
 VULNERABILITIES = tuple(f"{_FOLDER}/{flaw}" for flaw in _FLAWS)
 
 
@@ -53,6 +56,12 @@ def mitigations(files: Mapping[str, str]) -> str:
         if text.endswith(", BHB"):
             states.append("bhb=mitigated")
     return " ".join(states) or ("none" if is_known else "")
+
+
+def active(states: str) -> dict[str, str]:
+    """The mitigations among the `states` of mitigations(), by flaw: what the kernel does."""
+    found = dict(state.split("=", 1) for state in states.split() if "=" in state)
+    return {flaw: word for flaw, word in found.items() if word not in _NOTHING_DONE}
 
 
 def features(files: Mapping[str, str]) -> str:

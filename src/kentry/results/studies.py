@@ -169,7 +169,8 @@ class Series(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/
                 raise ContradictionError(f"the steps of {name} add up to {steps}, not {total}")
 
 
-Option = Annotated[str, Meta(pattern="^CONFIG_[A-Za-z0-9_]+$")]
+# A config option, or a flaw of processors as the kernel names it in sysfs.
+Option = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$")]
 
 
 class Added(Struct, frozen=True):
@@ -189,7 +190,7 @@ class Added(Struct, frozen=True):
 
 
 class OptionRow(Struct, frozen=True):
-    """One option: what it adds to each case, or why that is not known."""
+    """One option, or mitigation: what it adds to each case, or why that is not known."""
 
     option: Option
     on_in_base: bool
@@ -199,6 +200,10 @@ class OptionRow(Struct, frozen=True):
     ]
     problem: Annotated[str, about("Why there are no numbers; empty where there are some")]
     cases: Annotated[dict[str, Added], about("By the case's name; empty without numbers")]
+    mitigation: Annotated[str, about("What the kernel does; empty for a config option")] = ""
+    words: Annotated[
+        str, about("The words of the kernel's command line that switch the mitigation off")
+    ] = ""
 
 
 class Ablation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/ablation/1"):

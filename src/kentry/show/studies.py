@@ -302,7 +302,9 @@ def ablation_layout(
     base = ablation.base
     origin = base.kernel["origin"]
     sets = f", {origin['config_set']}" if origin.get("config_set") else ""
-    config = f"config {origin.get('config', '?')}{sets}"
+    of_mitigations = any(row.words for row in ablation.rows)
+    config = [] if of_mitigations else [f"config {origin.get('config', '?')}{sets}"]
+    what = "mitigation" if of_mitigations else "option"
     # A file says which cases were measured by what it has of them.
     of_rows = dict.fromkeys(name for row in ablation.rows for name in row.cases)
     names = list(ablation.cases) or list(of_rows)
@@ -313,10 +315,10 @@ def ablation_layout(
         same.setdefault(tuple(adds), []).append(name)
     groups = {first: others for first, *others in same.values()}
     shown = list(groups)[:_CASES_SHOWN]
-    table, folds = _rows(ablation.rows, shown)
+    table, folds = _rows(ablation.rows, shown, what)
     blocks: list[Block] = [table]
     others = [
-        f"{', '.join(groups[name])}: each option adds the same as to {name}."
+        f"{', '.join(groups[name])}: each {what} adds the same as to {name}."
         for name in shown
         if groups[name]
     ]
@@ -325,7 +327,9 @@ def ablation_layout(
         others.append(f"Not shown (--case shows them): {', '.join(left)}.")
     problems = [f"{row.option}: {row.problem}" for row in ablation.rows if row.problem]
     marks = []
-    if any(row.on_in_base for row in ablation.rows):
+    if of_mitigations:
+        marks.append("A mitigation that is part of another goes with it, so rows may overlap.")
+    elif any(row.on_in_base for row in ablation.rows):
         marks.append("* The base has this option on; the row says what turning it off removes.")
     if any(row.needs for row in ablation.rows if row.cases):
         marks.append('Options after "with" are on in both kernels of that row.')
@@ -342,11 +346,11 @@ def ablation_layout(
     known = sum(bool(row.cases) for row in ablation.rows)
     return Layout(
         "ablation",
-        f"What config options add: {kernel_name(base.kernel)}",
-        f"{known} of {len(ablation.rows)} options measured on {len(names)} cases",
+        f"What {'' if of_mitigations else 'config '}{what}s add: {kernel_name(base.kernel)}",
+        f"{known} of {len(ablation.rows)} {what}s measured on {len(names)} cases",
         [
-            InText([*kernel_lines(base.kernel), config, *emulator_lines(base), ""]),
-            Section("Options", blocks),
+            InText([*kernel_lines(base.kernel), *config, *emulator_lines(base), ""]),
+            Section(f"{what.capitalize()}s", blocks),
             OnPage([Section("Where", folds)]),
         ],
         ablation.caveats,
@@ -354,9 +358,11 @@ def ablation_layout(
     )
 
 
-def _rows(rows: Sequence[studies.OptionRow], shown: list[str]) -> tuple[Table, list[Block]]:
+def _rows(
+    rows: Sequence[studies.OptionRow], shown: list[str], what: str
+) -> tuple[Table, list[Block]]:
     groups = [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
-    table, folds = Table([text_column("option"), *groups]), list[Block]()
+    table, folds = Table([text_column(what), *groups]), list[Block]()
     for place, row in enumerate(rows):
         if not row.cases:
             continue
@@ -367,7 +373,8 @@ def _rows(rows: Sequence[studies.OptionRow], shown: list[str]) -> tuple[Table, l
             else:
                 same = "same" if added.identical_path and not added.delta else signed(added.delta)
                 cells += [added.off, added.on, same]
-        option = f"{row.option}{' *' if row.on_in_base else ''}"
+        mark = f" ({row.words})" if row.words else " *" if row.on_in_base else ""
+        option = f"{row.option}{mark}"
         table.row(Cell(option, link=f"option-{place}"), *cells)
         if row.needs:
             table.note(f"with {' '.join(row.needs)}")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Recordings with and without each config option -> an Ablation."""
+"""Recordings with and without each config option, or each mitigation -> an Ablation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kentry.arch import find_arch
+from kentry.boot.mitigations import active
 from kentry.compare.counted import compare
 from kentry.kernels.build import knows_option
 from kentry.kernels.config import Option
@@ -17,7 +18,7 @@ from kentry.study.plan import Outcome, Unit, outcomes, perform
 
 @dataclass(frozen=True)
 class Trial:
-    """One option measured off and on, or why it could not be; `on_in_base`: the base has it."""
+    """One option or mitigation measured off and on, or why not; `on_in_base`: the base has it."""
 
     option: str
     on_in_base: bool
@@ -25,6 +26,39 @@ class Trial:
     off: Recording | None = None
     on: Recording | None = None
     problem: str = ""
+    mitigation: str = ""
+    words: str = ""
+
+
+# The row of all mitigations together.
+_ALL, _ALL_OFF = "all", "mitigations=off"
+
+
+def ablate_mitigations(unit: Unit) -> Ablation:
+    """Measures a kernel as it is, and with each active mitigation, and all, off: a boot each."""
+    base = perform(unit).measured()
+    found = active(base.target.get("mitigations", ""))
+    switches = {flaw: word for flaw, word in find_arch(unit.arch).switches.items() if flaw in found}
+    units = []
+    for flaw, words in {**switches, _ALL: _ALL_OFF}.items():
+        append = f"{unit.measurement.append} {words}".strip()
+        measurement = replace(unit.measurement, append=append)
+        units.append(replace(unit, measurement=measurement, label=f"{flaw}: {words}"))
+    made = [outcome for _, outcome in sorted(outcomes(perform, units), key=lambda one: one[0])]
+    trials = []
+    for (flaw, words), outcome in zip({**switches, _ALL: _ALL_OFF}.items(), made, strict=True):
+        off, problem = outcome.recording, outcome.error.sentence if outcome.error else ""
+        left = active(off.target["mitigations"]).get(flaw) if off else None
+        if left and left == found.get(flaw):
+            off, problem = None, f"{words} leaves it on: {left}."
+        what = found.get(flaw, "")
+        trials.append(Trial(flaw, True, (), off, base, problem, what, words))
+    none = [flaw for flaw in found if flaw not in switches]
+    trials += [
+        Trial(flaw, True, on=base, problem=f"No word of the kernel switches {found[flaw]} off.")
+        for flaw in none
+    ]
+    return tabulate(base, trials)
 
 
 def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation:
@@ -91,7 +125,10 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
                 added[case.name] = Added(
                     case.old, case.new, identical_path=case.identical_path, functions=changed
                 )
-        rows.append(OptionRow(trial.option, trial.on_in_base, trial.needs, trial.problem, added))
+        told = trial.mitigation, trial.words
+        rows.append(
+            OptionRow(trial.option, trial.on_in_base, trial.needs, trial.problem, added, *told)
+        )
 
     def place(row: OptionRow) -> tuple[bool, int, str]:
         known = row.cases.get(first)
