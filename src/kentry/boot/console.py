@@ -26,6 +26,11 @@ _LINE_LIMIT = 200  # characters of a console line that are shown
 # architecture counts oopses with: "Internal error: Oops: 96000004 [#1] SMP".
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _OOPS = re.compile(r"^(?:\[ *[0-9.]+\] )?(.*\[#[1-9][0-9]*\].*)", re.MULTILINE)
+# What QEMU 7.2 to 11 says of a processor, or a property of one, that it does not have.
+_NO_PROCESSOR = re.compile(
+    r"unable to find CPU model .*|.*Property '[^']*' not found"
+    r"|.*(?:[Cc]annot|can't) (?:apply|set|enable) .*"
+)
 # Seconds in which a kernel that died prints its registers and its stack.
 _LAST_WORDS_SECONDS = 1.0
 
@@ -132,6 +137,12 @@ def explain(console: str, started: bool, clause: str, stderr: str = "") -> Guest
 
     `stderr` is what QEMU complained of.
     """
+    if not console.strip() and (refused := _NO_PROCESSOR.search(stderr)):
+        return GuestError(
+            f"QEMU has no such processor: {refused[0].strip()}.",
+            "Name another with --cpu; qemu-system-ARCH -cpu help lists QEMU's own, and -cpu"
+            " MODEL,help a model's properties.",
+        )
     if stderr and not console.strip():
         return GuestError(
             f"QEMU ended before the guest said anything: {clause}.",

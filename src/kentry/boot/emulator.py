@@ -281,7 +281,8 @@ def check_append(words: str) -> None:
     for word in words.split():
         if (name := word.partition("=")[0].replace("-", "_") if word != "--" else word) in _OURS:
             raise UserError(
-                f"'{word}' cannot be on the kernel's command line: kentry sets {name} itself.",
+                f"'{word}' cannot be on the kernel's command line: what kentry measures depends on"
+                f" its own {name}.",
                 "Leave it out; kentry record has --memory and --randomise.",
             )
     if any(not char.isprintable() or char == '"' for char in words):

@@ -205,7 +205,10 @@ class QemuRunner:
         guest = boot(argv, emulator, options.timeout, update, options.console_file, progress=size)
         report = read_report(guest.console.splitlines())
         if report.ended_cases is None:
-            raise explain(guest.console, report.started, guest.clause)
+            error = explain(guest.console, report.started, guest.clause)
+            if not report.started and options.cpu != MAX:
+                error.remedy = f"The kernel may need what {options.cpu} lacks: try --cpu {MAX}."
+            raise error
         return guest, report
 
     def kernel_words(self, options: ExactOptions) -> list[str]:

@@ -89,6 +89,11 @@ A_KERNEL = {
         map(is_spec, options.inputs())
     )
 }
+A_LINUX = {
+    "on the floor, which has no command line": lambda options: (
+        not all(text.startswith("floor") for text in options.inputs() if is_spec(text))
+    )
+}
 A_SOURCE = {
     "here: it shapes the build of a kernel from source: or tree:": lambda options: any(
         text.startswith(("source:", "tree:")) for text in options.inputs()
@@ -142,7 +147,7 @@ class MeasureOptions(KernelOptions):
 
     case: tuple[str, ...] = options.list_option("--case CASE,...", **CASE)
     cpu: str | None = options.option("--cpu CPU", needs=A_KERNEL, **CPU)
-    append: str | None = options.option("--append WORDS", needs=A_KERNEL, **APPEND)
+    append: str | None = options.option("--append WORDS", needs=A_KERNEL | A_LINUX, **APPEND)
     emulator: str | None = options.option("--emulator QEMU", needs=A_KERNEL, **options.EMULATOR)
 
     def case_words(self, arch: Arch) -> list[str]:

@@ -8,24 +8,22 @@ from pathlib import Path
 
 from kentry.errors import UserError, did_you_mean
 
+# The processor, and words for the kernel's command line.  Both may have commas in them, so what
+# follows them and is no option of a spec belongs to them: cpu=max,sve=off.
+_BOOTED = ("cpu", "append")
+
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of spec and the options it knows; it takes one of its `values` or none.
-
-    How a kernel is booted, every kind knows: _BOOTED.
-    """
+    """One kind of spec and the options it knows; it takes one of its `values` or none."""
 
     name: str
     example: str
     takes_value: bool = True
     values: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    booted: tuple[str, ...] = _BOOTED
 
-
-# The processor, and words for the kernel's command line.  Both may have commas in them, so what
-# follows them and is no option of a spec belongs to them: cpu=max,sve=off.
-_BOOTED = ("cpu", "append")
 
 KINDS = {
     kind.name: kind
@@ -34,7 +32,7 @@ KINDS = {
         Kind("deb", "deb:linux-image.deb"),
         Kind("image", "image:Image,symbols=vmlinux", options=("symbols", "config")),
         Kind("running", "running", takes_value=False),
-        Kind("floor", "floor:linux", values=("linux",)),
+        Kind("floor", "floor:linux", values=("linux",), booted=("cpu",)),
         Kind("source", "source:6.12", options=("config", "compiler", "patches")),
         Kind("tree", "tree:~/linux@HEAD", options=("config", "compiler", "patches")),
     )
@@ -95,7 +93,7 @@ def parse(text: str) -> Spec:
     options: dict[str, str] = {}
     for word in words:
         option, _, argument = word.partition("=")
-        known = (*kind.options, *_BOOTED)
+        known = (*kind.options, *kind.booted)
         if option not in known and (last := next(reversed(options), "")) in _BOOTED:
             options[last] += f",{word}"
             continue
