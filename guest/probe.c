@@ -15,6 +15,7 @@
  *   to the console, lines that begin with "kentry-probe":
  *	start | release TEXT | vector UNIT BITS | failed CASE phase=P call=K result=R |
  *	absent CASE reason | end cases=N
+ *	register CASE NAME byte=B is=I filled=F promised=P	what check_registers() found (unit.h)
  *
  * With check=BLOCKS it runs that many blocks of each plain case after the rounds, and says on the console:
  *	counter NAME		the machine's own counter, or NAME result=R, a negative errno

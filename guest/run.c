@@ -150,7 +150,7 @@ void report_failure(const char *name, const char *phase, long call, long result)
 static const char *why_lacking(const struct probe_case *c, long result, struct line *reason)
 {
 	static const long lacking[] = { ENOSYS, ENOENT,		 ENXIO,	       ENODEV, EINVAL,
-					EACCES, EPROTONOSUPPORT, EAFNOSUPPORT, EPERM };
+					EACCES, EPROTONOSUPPORT, EAFNOSUPPORT, EPERM,  ENOTSUPP };
 	int is_forbidden = result == -EPERM || result == -EACCES;
 
 	if (result == -ENOSYS && !c->needs)
@@ -303,6 +303,9 @@ static int run_blocks(const struct cell *cell, struct work *w, const struct pass
 
 int run_cell(const struct cell *cell, const struct pass *pass)
 {
+	const struct state *state = cell->state;
+	int is_filled = state && state->use != USE_NEVER &&
+			(state->use != USE_EACH || uses_in_window(cell));
 	struct work w;
 	long err = begin_cell(cell, &w);
 
@@ -312,12 +315,16 @@ int run_cell(const struct cell *cell, const struct pass *pass)
 		 * it would after another program of as many.
 		 */
 		sleep_to(REST_NS, pass->after);
-		use_before_windows(cell->state);
+		if (uses_in_window(cell))
+			state->unit->fill();
+		use_before_windows(state);
 		err = run_phase(cell, &w, pass, "warm", pass->warmup);
 		if (!err && pass->in_blocks)
 			err = run_blocks(cell, &w, pass);
 		else if (!err)
 			err = run_phase(cell, &w, pass, pass->phase, pass->times);
+		if (!err && is_filled)
+			check_registers(state, cell->name);
 		end_cell(cell, &w);
 		/* PID 1's time is the emulator's, and costs nothing. */
 		if (cell->c->realtime && SYS(getpid, 0, 0, 0, 0) == 1)

@@ -3,6 +3,17 @@
 #ifndef KENTRY_UNIT_H
 #define KENTRY_UNIT_H
 
+/* Some of a unit's registers, and what system calls promise of their bytes. */
+struct registers {
+	const char *name; /* without the number; null behind the last */
+	long count;	  /* 0: as many as a vector has bytes */
+	long part;	  /* a vector is so many times as long; 0: one byte each */
+	int filled;	  /* with what fill() fills each; 0: with its number + 1 */
+	long kept;	  /* so many bytes of each are as the program left them, */
+	int rest;	  /* the others this, or 0 */
+	long used;	  /* so many of them use() changes */
+};
+
 /* A vector unit; arch/ARCH/vector.h has each architecture's. */
 struct unit {
 	const char *name;
@@ -17,6 +28,11 @@ struct unit {
 	 * errno.  Null where there is one length.
 	 */
 	long (*set_bits)(long bits);
+	/* A use that writes all registers, and no memory: more pages would change what a fork costs. */
+	void (*fill)(void);
+	/* The registers, one after the other, into `to`: at most PAGES_SIZE. */
+	void (*save)(char *to);
+	struct registers registers[4];
 };
 
 enum use {
@@ -36,5 +52,10 @@ struct state {
 
 /* The use before the windows, if the state has one. */
 void use_before_windows(const struct state *state);
+/*
+ * Says on the console where the registers that fill() wrote do not hold what system calls promise.
+ * `name`: of the case whose calls came after fill().
+ */
+void check_registers(const struct state *state, const char *name);
 
 #endif

@@ -200,3 +200,25 @@ def _ticks(program: Path, image: Path, folder: Path, get_emulator: GetEmulator) 
         done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     rows = re.findall(r"^([\w ]+?): *(\d+)\s*$", done.stdout.replace("\r", ""), re.MULTILINE)
     return {label: int(number) for label, number in rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arch", "forgotten", "register"),
+    [("arm64", "sve_flush_live", "p0"), ("riscv64", "riscv_v_vstate_discard", "v0")],
+)
+def test_registers_that_a_kernel_leaves_as_they_were_are_noted(
+    arch: str, forgotten: str, register: str
+) -> None:
+    """It is cheaper, and each state in which the program used the unit says why."""
+    source(BASE_SPEC)
+    patch = Path(__file__).parent / "patches" / f"{forgotten}.patch"
+    words = ("--arch", arch, "--case", "getppid+vec=*", "--json")
+    series = json.loads(kentry("series", BASE_SPEC, str(patch), *words).stdout)
+    usual, cheaper = series["rows"]
+    for row, noted in ((usual, set()), (cheaper, {"once", "each", "after"})):
+        notes = [one["text"] for one in row["caveats"] if one["kind"] == "wrong-registers"]
+        assert {text.partition(" ")[0] for text in notes} == {f"getppid+vec={one}" for one in noted}
+        assert all(f" of {register} is 0x" in text for text in notes)
+    for name, case in cheaper["cases"].items():
+        assert (case["delta"] < 0) == (name != "getppid+vec=none")

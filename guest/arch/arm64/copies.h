@@ -6,10 +6,7 @@
 #ifndef KENTRY_COPIES_H
 #define KENTRY_COPIES_H
 
-#define ALL_Z                                                                                    \
-	"0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, " \
-	"24, 25, 26, 27, 28, 29, 30, 31"
-#define ALL_P "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+#include "vector.h"
 
 /* Of registers in pairs, as fpsimd_save and fpsimd_restore have them. */
 #define PAIR(op, first, second, offset) op " q" #first ", q" #second ", [%0, #" #offset "]\n\t"
@@ -22,28 +19,6 @@
 	PAIR(op, 24, 25, 384) PAIR(op, 26, 27, 416) PAIR(op, 28, 29, 448)	\
 	PAIR(op, 30, 31, 480)
 /* clang-format on */
-
-/* Z, then P with as many bits as Z has bytes, then FFR. */
-static __attribute__((noinline)) void copies_save(char *state)
-{
-	char *predicates;
-
-	__asm__ volatile(".arch_extension sve\n\t"
-			 "addvl %0, %1, #31\n\t"
-			 "addvl %0, %0, #1\n\t"
-			 ".irp reg, " ALL_Z "\n\t"
-			 "str z\\reg, [%1, #\\reg, mul vl]\n\t"
-			 ".endr\n\t"
-			 ".irp reg, " ALL_P "\n\t"
-			 "str p\\reg, [%0, #\\reg, mul vl]\n\t"
-			 ".endr\n\t"
-			 "rdffr p0.b\n\t"
-			 "str p0, [%0, #16, mul vl]\n\t"
-			 "ldr p0, [%0]\n\t"
-			 : "=&r"(predicates)
-			 : "r"(state)
-			 : "memory");
-}
 
 static __attribute__((noinline)) void copies_restore(char *state)
 {

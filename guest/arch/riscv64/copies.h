@@ -6,25 +6,7 @@
 #ifndef KENTRY_COPIES_H
 #define KENTRY_COPIES_H
 
-static __attribute__((noinline)) void copies_save(char *state)
-{
-	long length;
-
-	__asm__ volatile(".option push\n\t"
-			 ".option arch, +v\n\t"
-			 "vsetvli %0, x0, e8, m8, ta, ma\n\t"
-			 "vse8.v v0, (%1)\n\t"
-			 "add %1, %1, %0\n\t"
-			 "vse8.v v8, (%1)\n\t"
-			 "add %1, %1, %0\n\t"
-			 "vse8.v v16, (%1)\n\t"
-			 "add %1, %1, %0\n\t"
-			 "vse8.v v24, (%1)\n\t"
-			 ".option pop\n\t"
-			 : "=&r"(length), "+r"(state)
-			 :
-			 : "memory");
-}
+#include "vector.h"
 
 static __attribute__((noinline)) void copies_restore(char *state)
 {

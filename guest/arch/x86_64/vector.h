@@ -44,8 +44,36 @@ static long avx2_bits(void)
 	return 256;
 }
 
+#define ALL_YMM "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"
+
+static __attribute__((noinline)) void fill_avx2(void)
+{
+	__asm__ volatile(".irp reg, " ALL_YMM "\n\t"
+			 "mov $(\\reg + 1), %%eax\n\t"
+			 "vmovd %%eax, %%xmm\\reg\n\t"
+			 "vpbroadcastb %%xmm\\reg, %%ymm\\reg\n\t"
+			 ".endr\n\t" ::
+				 : "eax", "memory");
+}
+
+static __attribute__((noinline)) void save_avx2(char *state)
+{
+	__asm__ volatile(".irp reg, " ALL_YMM "\n\t"
+			 "vmovdqu %%ymm\\reg, 32*\\reg(%0)\n\t"
+			 ".endr\n\t" ::"r"(state)
+			 : "memory");
+}
+
+/* A system call changes none of them (System V ABI, AMD64 supplement, A.2.1). */
 static const struct unit units[] = {
-	{ "vec", has_avx2, use_avx2, avx2_bits, 0 },
+	{ "vec",
+	  has_avx2,
+	  use_avx2,
+	  avx2_bits,
+	  0,
+	  fill_avx2,
+	  save_avx2,
+	  { { "ymm", 16, 1, 0, 32, 0, 1 } } },
 };
 
 #endif

@@ -16,6 +16,8 @@ OnLine = Callable[[str], None]
 # Sequences that move a terminal's cursor, and characters that are not printable ASCII.
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x20-\x7e\t]")
 
+_REGISTER = re.compile(r"([a-z]+\d+) byte=(\d+) is=(\d+) filled=(\d+) promised=(\d+)")
+
 
 def parse_line(line: str) -> tuple[str, str] | None:
     """The word and text of a probe's line, also behind a kernel's message; None for others."""
@@ -34,6 +36,8 @@ class ProbeReport:
     is the end mark's number of cases, None without an end mark.  `counter` is the machine's own
     counter, and why it does not count; `blocks` are what it counted, by case: calls, with them and
     without.  `files` are the texts of files that were read after the cases, by path.
+    `registers` are the vector registers that are wrong after a case's calls, by case and name: the
+    first wrong byte, what it is, what the program wrote, what the ABI promises.
     """
 
     started: bool = False
@@ -46,6 +50,7 @@ class ProbeReport:
     counter: str = ""
     files: dict[str, str] = field(default_factory=dict)
     blocks: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    registers: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
 
 
 def read_report(lines: Iterable[str]) -> ProbeReport:
@@ -73,6 +78,9 @@ def read_report(lines: Iterable[str]) -> ProbeReport:
         elif word == "block" and re.fullmatch(r"[1-9]\d*( \d+){2}", rest):
             calls, count, empty = map(int, rest.split())
             report.blocks.setdefault(name, []).append((calls, count, empty))
+        elif word == "register" and (wrong := _REGISTER.fullmatch(rest)):
+            values = tuple(map(int, wrong.groups()[1:]))
+            report.registers.setdefault(name, {}).setdefault(wrong[1], values)
         elif word == "end" and re.fullmatch(r"cases=\d+", text):
             report.ended_cases = int(text.removeprefix("cases="))
     return report

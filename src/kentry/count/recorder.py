@@ -268,6 +268,11 @@ def _case(
         return None
     notes: list[Caveat] = []
     user, irqs = counted[0].user, counted[0].irqs
+    if wrong := run.probe.registers.get(name):
+        register, (byte, found, filled, promised) = next(iter(wrong.items()))
+        whose = caveats.WRITTEN if found == filled else ""
+        first = (byte, register, found, whose, promised)
+        notes.append(caveats.wrong_registers(name, len(wrong), *first))
     seen = sum(window.times for phase in counted for window in phase.windows)
     if seen != options.windows:
         notes.append(caveats.windows_lost(name, seen, options.windows))

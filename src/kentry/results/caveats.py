@@ -90,6 +90,13 @@ unreported_accesses = Template(
     "{}: memory metrics are too low, because the emulator does not report the accesses of {}",
 )
 case_absent = Template("case-absent", "{} is absent: {}")
+# How many registers; a byte of one, what it is, WRITTEN or nothing, what it must be.
+wrong_registers = Template(
+    "wrong-registers",
+    "{} leaves {} vector registers as a system call must not leave them: byte {} of {} is"
+    " {:#04x}{}, not {:#04x}",
+)
+WRITTEN = ", as the program left it"
 # User code other than the probe's ran between the marks of these windows.
 user_side = Template(
     "user-side", "{2} windows of {0} were dropped: their user side was not {1} instructions"

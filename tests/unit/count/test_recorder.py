@@ -15,6 +15,7 @@ from kentry.count.recorder import measure, second_boot
 from kentry.errors import ContradictionError, GuestError, KernelError, TraceError
 from kentry.kernels.kernel import Kernel, Symbol
 from kentry.progress import Update
+from kentry.results import caveats
 from kentry.results.recording import Access, Recording, read_recording, write_recording
 from tests.builders import image_kernel as kernel
 from tests.places import silent
@@ -194,6 +195,15 @@ def test_windows_that_are_lost_or_have_a_wrong_user_side_are_noted(
     assert recording.cases[0].metrics["instructions"].samples == ((2, 9),)
     assert kind in kinds(recording)
     assert kind not in kinds(run(tmp_path))
+
+
+def test_wrong_vector_registers_are_noted(tmp_path: Path) -> None:
+    line = "kentry-probe register getppid {} byte=16 is={} filled=1 promised=0\n"
+    said = line.format("z0", 1) + 2 * line.format("z1", 7) + line.format("other", 7)
+    [note] = run(tmp_path, said=said).cases[0].caveats
+    assert note == caveats.wrong_registers("getppid", 2, 16, "z0", 1, caveats.WRITTEN, 0)
+    [note] = run(tmp_path, said=line.format("z1", 7)).cases[0].caveats
+    assert note == caveats.wrong_registers("getppid", 1, 16, "z1", 7, "", 0)
 
 
 def test_a_missing_case_and_a_value_without_a_recorded_path_are_noted(tmp_path: Path) -> None:
