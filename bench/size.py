@@ -23,17 +23,17 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 450,
     "arch": 1496,
-    "boot": 2189,
+    "boot": 2197,
     "commands": 2987,
     "compare": 2026,
-    "count": 1289,
+    "count": 1294,
     "host": 1385,
     "importing": 517,
     "kernels": 3942,
     "machines": 1376,
     "models": 975,
     "path": 1257,
-    "results": 2980,
+    "results": 2987,
     "show": 5303,
     "stats": 693,
     "study": 2560,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3040,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34689
+TESTS_BUDGET = 34735
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

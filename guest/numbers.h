@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * System call numbers: include/uapi/asm-generic/unistd.h (arm64, riscv64),
- * arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, Linux 6.12.
+ * arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, Linux 6.12; rseq_slice_yield: 7.0.
  * arch.h says which column is this architecture's.
  */
 #ifndef KENTRY_NUMBERS_H
@@ -65,6 +65,8 @@
 	X(read, 63, 0, 3)                    \
 	X(reboot, 142, 169, 88)              \
 	X(recvmsg, 212, 47, 372)             \
+	X(rseq, 293, 334, 386)               \
+	X(rseq_slice_yield, 471, 471, 471)   \
 	X(rt_sigaction, 134, 13, 174)        \
 	X(rt_sigprocmask, 135, 14, 175)      \
 	X(sched_getaffinity, 123, 204, 242)  \

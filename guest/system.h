@@ -18,6 +18,7 @@
 #define ENOSYS 38
 #define EPROTONOSUPPORT 93
 #define EAFNOSUPPORT 97
+#define ENOTSUPP 524 /* the kernel's own, include/linux/errno.h */
 
 #define AT_FDCWD -100
 #define O_RDONLY 0

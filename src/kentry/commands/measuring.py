@@ -54,7 +54,7 @@ APPEND: dict[str, Any] = {
 }
 CASE: dict[str, Any] = {
     "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256',"
-    " or by group: entry, events, io, memory, process, vector; all that are in no group by"
+    " or by group: entry, events, io, memory, process, vector, work; all that are in no group by"
     " default; can be repeated",
     "completes": _case_words,
 }

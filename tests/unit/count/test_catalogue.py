@@ -167,7 +167,7 @@ def test_what_is_chosen_is_chosen_again_by_its_name(arch: Arch, data: st.DataObj
         (ARM, "page-fault+vec=each", "page-fault .* 'each'", "page-fault+vec=none."),
         (X86, "*@int80+vec=once", r"No case .* '\*@int80\+vec=once'", ""),
         (RISCV, "use-after-fork+vec=[na]*", "No case .* 'use-after-fork", ""),
-        (RISCV, "getpppid+vec=once", "'getpppid' on riscv64. .* getppid", "process, vector."),
+        (RISCV, "getpppid+vec=once", "'getpppid' on riscv64. .* getppid", "process, vector, work."),
         (RISCV, "nothing*+vec=once", r"Unknown case 'nothing\*' on riscv64", ""),
         (RISCV, "getppid@int80+vec=once", "Unknown case 'getppid@int80' on riscv64", ""),
         (RISCV, "getppid+vec=once+vec=once", r"Unknown case 'getppid\+vec=once' on riscv64", ""),
