@@ -34,14 +34,14 @@ BUDGET = {
     "models": 975,
     "path": 1257,
     "results": 2987,
-    "show": 5303,
+    "show": 5305,
     "stats": 693,
     "study": 2560,
     "time": 1624,
     "vector": 3040,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 34735
+TESTS_BUDGET = 35132
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -73,8 +73,10 @@ def processor_lines(*sides: OnTarget) -> list[Block]:
     if len(set(lines)) < 2:
         return [Prose(line, then="  ") for line in lines[:1] if line]
     said = zip(("old", "new"), lines, strict=True)
+    # A kernel may mitigate on a processor what an older one does not.
+    names = {one.target.get("processor") for one in sides}
     return [
-        "two processors, so not only the kernel differs:",
+        *(["two processors, so not only the kernel differs:"] if len(names) > 1 else []),
         *(Prose(f"{side}: {line or 'cpu not known'}", "  ", "    ") for side, line in said),
     ]
 

@@ -10,7 +10,10 @@ from kentry.boot.emulator import (
     ACCELERATORS,
     ICOUNT,
     Emulator,
+    check_append,
+    emulator_since,
     find_emulator,
+    kernel_words,
     machine_argv,
     plugin_argv,
 )
@@ -121,6 +124,87 @@ def test_other_architectures_emulators_are_not_unpacked(
         find_emulator(ARCH, "newest")  # an empty copy
     unpacked = (tmp_path / "unpacked").read_text().splitlines()
     assert unpacked == [str(deb) for deb in debs if "s390x" not in deb.name]
+
+
+def test_a_private_copy_stands_in_for_an_older_installed_one(
+    copies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    # No other copy is fetched.
+    monkeypatch.setattr(AptRoot, "download_closure", lambda *words: pytest.fail("fetched"))
+    program = make_qemu(tmp_path, GOOD)
+    host = make_private(copies / f"{RELEASES[0].name}-host-{host_arch().debian}")
+    whole = make_private(copies / NEWEST_COPY)
+    loader = script(
+        whole / "usr/lib/a-b-c/ld-linux-x.so.1",
+        '[ "$1" = --library-path ] && shift 2 && exec "$@"',
+    )
+
+    def found(oldest: tuple[int, ...], choice: str = "installed") -> str:
+        return emulator_since(ARCH, choice, oldest, "has no a-cpu").argv[0]
+
+    assert found((7, 2)) == found((7, 2, 22)) == str(program)
+    make_qemu(host / "usr/bin", GOOD.replace("7.2.22", "8.2.1"))
+    make_qemu(whole / "usr/bin", GOOD.replace("7.2.22", "10.0.2"))
+    assert found((8, 2)) == str(host / "usr/bin" / ARCH.qemu)
+    # The backports have none that is new enough.
+    assert found((9, 0)) == str(loader)
+    with pytest.raises(MissingToolError, match=r"10.0.2.* has no a-cpu: QEMU 11.0 is"):
+        found((11, 0))
+    # What a user chose is not replaced.
+    for choice, version in ((str(program), "7.2.22"), ("backports", "8.2.1")):
+        with pytest.raises(MissingToolError, match=rf"QEMU {version}.* has no a-cpu") as caught:
+            found((9, 0), choice)
+        assert "--emulator backports or newest" in caught.value.remedy
+    # None is installed; the fake copies need cat.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/cat").symlink_to("/bin/cat")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert found((7, 2)) == str(host / "usr/bin" / ARCH.qemu)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("panic=5", "'panic=5' cannot be on the kernel's command line: .* its own panic"),
+        ("mitigations=off quiet", "'quiet' cannot be"),
+        ("debug", "'debug' cannot be"),
+        ("loglevel=7", "'loglevel=7' cannot be"),
+        ("ignore_loglevel", "'ignore_loglevel' cannot be"),
+        ("console=ttyS1", "'console=ttyS1' cannot be"),
+        ("earlycon", "'earlycon' cannot be"),
+        ("nokaslr", "'nokaslr' cannot be"),
+        ("kaslr", "'kaslr' cannot be"),
+        ("randomize-kstack-offset=on", "'randomize-kstack-offset=on' cannot be"),
+        ("dhash_entries=1", "'dhash_entries=1' cannot be"),
+        ("mem=1G", "'mem=1G' cannot be"),
+        ("memmap=1G$1G", r"'memmap=1G\$1G' cannot be"),
+        ("init=/bin/sh", "'init=/bin/sh' cannot be"),
+        ("rdinit=/bin/sh", "'rdinit=/bin/sh' cannot be"),
+        ("initrd=a", "'initrd=a' cannot be"),
+        ("noinitrd", "'noinitrd' cannot be"),
+        ("root=/dev/vda", "'root=/dev/vda' cannot be"),
+        ("maxcpus=1", "'maxcpus=1' cannot be"),
+        ("nr_cpus=1", "'nr_cpus=1' cannot be"),
+        ("nosmp", "'nosmp' cannot be"),
+        ("pti=on -- n=1", "'--' cannot be"),
+        ('dyndbg="file a +p"', "printable words without quotes"),
+        ("a\x1bb", "printable words without quotes"),
+    ],
+)
+def test_words_that_would_break_the_measurement(words: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence) as caught:
+        check_append(words)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "words", ["", "mitigations=off", "pti=on nospectre_bhb", "spectre_v2=off kpti=1 audit=0"]
+)
+def test_other_words_follow_kentrys_own(words: str) -> None:
+    check_append(words)
+    own = kernel_words(ARCH)
+    assert kernel_words(ARCH, append=words) == [*own, *words.split()]
 
 
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))

@@ -13,7 +13,7 @@ from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, FakeRunner, GuestRun, QemuRunner
 from kentry.count.recorder import measure, second_boot
 from kentry.errors import ContradictionError, GuestError, KernelError, TraceError
-from kentry.kernels.kernel import Kernel, Symbol
+from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.progress import Update
 from kentry.results import caveats
 from kentry.results.recording import Access, Recording, read_recording, write_recording
@@ -33,6 +33,7 @@ window 1 3 0 1 0 0 0 1
 window 2 3 0 1 1 0 0 1
 """
 OPTIONS = ExactOptions(cases=("getppid",), windows=10, path_windows=8)
+SYMBOLS = list(kernel().symbols)
 
 
 def run(
@@ -79,6 +80,44 @@ def test_a_run_becomes_a_recording(tmp_path: Path) -> None:
     assert case.metrics["calls"].samples == ((0, 5), (1, 1))
     assert "loads" not in case.metrics
     assert kinds(recording) == ["not-time", "steady"]
+
+
+@pytest.mark.parametrize(
+    ("said", "function", "text", "mitigations"),
+    [
+        # As objdump and capstone write it, and what else the kernel patches there.
+        ("bhb=mitigated", "__bp_harden_el1_vectors", "mov x30, #0x18", "bhb=loop-of-24"),
+        ("bhb=mitigated", "__bp_harden_el1_vectors", "movz x30, #0x8", "bhb=loop-of-8"),
+        ("bhb=mitigated", "__bp_harden_el1_vectors", "hint #0x16", "bhb=clearbhb"),
+        ("bhb=mitigated", "__bp_harden_el1_vectors", "smc #0x0", "bhb=firmware-call"),
+        (
+            "spectre_v2=CSV2 bhb=mitigated mds=vulnerable",
+            "__bp_harden_el1_vectors",
+            "mov x30, #0x20",
+            "spectre_v2=CSV2 bhb=loop-of-32 mds=vulnerable",
+        ),
+        # Another function may load that number too, and these vectors do more than that.
+        ("bhb=mitigated", "do_irq", "mov x30, #0x18", "bhb=mitigated"),
+        ("bhb=mitigated", "__bp_harden_el1_vectors", "mov x3, #0x18", "bhb=mitigated"),
+        ("none", "__bp_harden_el1_vectors", "mov x30, #0x18", "none"),
+        ("", "__bp_harden_el1_vectors", "mov x30, #0x18", ""),
+    ],
+)
+def test_how_the_branch_history_is_cleared_is_of_the_code_that_ran(
+    tmp_path: Path, said: str, function: str, text: str, mitigations: str | None
+) -> None:
+    class Mitigating(FakeRunner):
+        def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:
+            run = super().run(kernel, options, update)
+            return replace(run, target={**run.target, "mitigations": said})
+
+    names = [one._replace(name=function) if one.name == "vectors" else one for one in SYMBOLS]
+    trace = f"message case getppid count 1\nwindow 10 2 0 1 0 0 0 -\n{PATHS}"
+    trace = trace.replace("00000000 nop", f"00000000 {text}")
+    measured = replace(kernel(), symbols=SymbolTable.of(names))
+    runner = Mitigating(save(tmp_path, trace))
+    recording = measure(measured, runner, OPTIONS, silent)
+    assert recording.target.get("mitigations") == mitigations
 
 
 def test_what_only_some_paths_execute_is_none_in_the_others(tmp_path: Path) -> None:
