@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3040,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35132
+TESTS_BUDGET = 35159
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

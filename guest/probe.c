@@ -218,7 +218,7 @@ static const char *why_absent(const struct cell *cell, const struct pass *pass, 
 		return "the kernel does not take this entry instruction";
 	if (c->shape == SHAPE_VDSO && !vdso_fn)
 		return "no vDSO";
-	if (c->changes == CHANGES_MACHINE && SYS(getpid, 0, 0, 0, 0) != 1)
+	if (c->changes >= CHANGES_MACHINE && SYS(getpid, 0, 0, 0, 0) != 1)
 		return "it would change this machine for good";
 	/* The counter is this task's, not that of a child. */
 	if (pass->in_blocks && (cell->state || c->changes || c->shape >= SHAPES_SPELT))
@@ -245,13 +245,20 @@ static struct cell cells[MOST_CELLS] IN_PAGES;
 static struct state states[MOST_CELLS] IN_PAGES;
 static long cell_count;
 
-static int some_change_machine;
+/* How many have each turn. */
+static long turns[CHANGES_FORKED + 1];
+
+/* When a case runs: CHANGES_NOTHING stands for the rounds of those that leave the machine as it is. */
+static enum changes turn_of(const struct probe_case *c)
+{
+	return c->changes < CHANGES_MACHINE ? CHANGES_NOTHING : c->changes;
+}
 
 static void add_cell(struct cell cell)
 {
 	if (cell_count < MOST_CELLS)
 		cells[cell_count++] = cell;
-	some_change_machine |= cell.c->changes == CHANGES_MACHINE;
+	turns[turn_of(cell.c)]++;
 }
 
 static void find_plain(const struct entry *entry)
@@ -281,15 +288,15 @@ static void find_stateful(void)
 	}
 }
 
-/* One round, of the cases that change the machine or of the others; how many ran to their end. */
-static long run_round(const struct pass *pass, const int *entry_ok, int changes_machine)
+/* One round, of the cases that have this turn; how many ran to their end. */
+static long run_round(const struct pass *pass, const int *entry_ok, enum changes turn)
 {
 	long done = 0;
 
 	for (long i = 0; i < cell_count && pass->times; i++) {
 		const struct cell *cell = &cells[i];
 
-		if ((cell->c->changes == CHANGES_MACHINE) == changes_machine)
+		if (turn_of(cell->c) == turn)
 			done += run_or_report(cell, pass, entry_ok[cell->entry - entries]);
 	}
 	return done;
@@ -323,17 +330,17 @@ static int start_own_counter(void)
  * between them.  Returns how many ran to their end.
  */
 static long run_passes(const struct pass *count, const struct pass *path, const int *entry_ok,
-		       int changes_machine)
+		       enum changes turn)
 {
 	long counted = 0, recorded = 0;
 
 	if (count->times) {
 		CHANGE_MODE(MARK_COUNT);
-		counted = run_round(count, entry_ok, changes_machine);
+		counted = run_round(count, entry_ok, turn);
 	}
 	if (path->times) {
 		CHANGE_MODE(MARK_PATH);
-		recorded = run_round(path, entry_ok, changes_machine);
+		recorded = run_round(path, entry_ok, turn);
 	}
 	if (!count->times)
 		return recorded;
@@ -373,17 +380,18 @@ static long run_all(const struct options *options)
 					   context.slept % REST_NS };
 
 		send_context(&context);
-		done += run_passes(&count, &path, entry_ok, 0);
+		done += run_passes(&count, &path, entry_ok, CHANGES_NOTHING);
 	}
 	if (options->check && !start_own_counter()) {
 		const struct pass check = { "check", options->warmup, options->check, 1, 1, 0 };
 
 		CHANGE_MODE(MARK_COUNT);
-		run_round(&check, entry_ok, 0);
+		run_round(&check, entry_ok, CHANGES_NOTHING);
 	}
 	/* In the last context: no other case comes after them. */
-	if (some_change_machine)
-		done += run_passes(&all, &all_paths, entry_ok, 1);
+	for (enum changes turn = CHANGES_MACHINE; turn <= CHANGES_FORKED; turn++)
+		if (turns[turn])
+			done += run_passes(&all, &all_paths, entry_ok, turn);
 	CHANGE_MODE(MARK_IDLE);
 	return done;
 }

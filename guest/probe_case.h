@@ -19,6 +19,7 @@ enum changes {
 	CHANGES_NOTHING,
 	CHANGES_TASK,	 /* the case runs in a process of its own */
 	CHANGES_MACHINE, /* also after all other cases, and only in a guest of kentry's */
+	CHANGES_FORKED,	 /* the same, and what is forked later for good: after those, too */
 };
 
 struct probe_case {

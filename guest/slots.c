@@ -110,7 +110,7 @@ static const char *why_not(const struct slot *slot, const struct cells *cells, l
 		return "it is a part of a window: it has no time of its own";
 	if (slot->cell.c->shape == SHAPE_VDSO && !clock_is_vdso())
 		return "no vDSO";
-	if (slot->cell.c->changes == CHANGES_MACHINE)
+	if (slot->cell.c->changes >= CHANGES_MACHINE)
 		return "it changes the machine for good, and so the times of others";
 	if (slot->code && !may_run_code())
 		return "a program may not run code here that it has written";

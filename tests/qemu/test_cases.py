@@ -2,6 +2,7 @@
 """The cases of the groups on Debian's kernels: each is counted or absent, and on its own path."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -27,7 +28,12 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "getppid-audit": ("__audit_syscall_entry", "__audit_syscall_exit"),
     "getppid-ptrace": ("ptrace_stop", "__schedule"),
     "getppid-seccomp": ("__seccomp_filter",),
+    **{
+        f"getppid-audit-{rules}": ("__audit_syscall_entry", "__audit_filter_op")
+        for rules in (1, 10, 100)
+    },
     "getppid-dispatch": ("syscall_user_dispatch",),
+    "getppid-tracepoints": ("trace_event_raw_event_sys_enter", "rb_commit"),
     "getrandom": ("chacha_permute",),
     "io_uring_enter": ("io_submit_sqes", "io_issue_sqe"),
     "ioctl": ("tty_ioctl", "tty_mode_ioctl"),
@@ -51,6 +57,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
 ABSENT = {
     "time@vsyscall": "the kernel has no vsyscall page",
     "preempt-slice": "the kernel has no slice extensions of rseq",
+    "getppid-shadow-stack": "the kernel has no shadow stacks on this processor",
 }
 ABSENT_ON = {"arm64": {"getppid-dispatch": "the kernel has no syscall user dispatch"}}
 
@@ -88,3 +95,23 @@ def test_what_stands_before_getppid_does_not_change_getppid(arch: str) -> None:
     for functions in behind:
         assert own.items() <= functions.items()
         assert sum(functions.values()) > sum(plain.values())
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_an_audit_rule_costs_the_same_whichever_cases_run_before(arch: str) -> None:
+    """Rules are gone after their case, and what tracepoints leave changes no count."""
+    kernel = fetched(KERNEL, arch)
+    rules = {f"getppid-audit-{number}": number for number in (1, 10, 100)}
+    options = ExactOptions(cases=tuple(rules), windows=40, path_windows=40, rounds=1)
+    counts = {
+        case.name: case.metrics["instructions"].value for case in recorded(kernel, options).cases
+    }
+    one, ten, hundred = (counts[name] for name in rules)
+    each = (ten - one) // 9
+    assert each > 0
+    assert (ten, hundred) == (one + 9 * each, one + 99 * each)
+    more = (*rules, "getppid", "getppid-audit", "getppid-tracepoints", "preempt-rseq")
+    for case in recorded(kernel, replace(options, cases=more)).cases:
+        assert case.metrics["instructions"].value == counts.get(
+            case.name, case.metrics["instructions"].value
+        )

@@ -75,4 +75,10 @@ static inline long clone3_call(long nr, const void *arguments, long size, void (
 #define ARCH_PERF_COUNTER "instret"
 #define ARCH_PERF_FLAGS 0
 
+/* prctl(PR_SET_SHADOW_STACK_STATUS, PR_SHADOW_STACK_ENABLE): Zicfiss, Linux 7.0. */
+static inline long enable_shadow_stack(void)
+{
+	return syscall6(167, 75, 1, 0, 0, 0, 0);
+}
+
 #endif

@@ -84,4 +84,10 @@ static inline long read_arch_counter(void)
 	return (long)((unsigned long)high << 32 | low);
 }
 
+/* arch_prctl(ARCH_SHSTK_ENABLE, ARCH_SHSTK_SHSTK), Linux 6.6. */
+static inline long enable_shadow_stack(void)
+{
+	return syscall6(158, 0x5001, 1, 0, 0, 0, 0);
+}
+
 #endif

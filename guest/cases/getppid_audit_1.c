@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "audit.h"
+#include "case.h"
+
+static long setup(struct work *w)
+{
+	(void)w;
+	return begin_audit(1);
+}
+
+CASE_OF("work", getppid_audit_1, "getppid-audit-1", "getppid with 1 audit rule for openat",
+	.needs = "auditing of system calls", .changes = CHANGES_FORKED, .first = CALL(getppid),
+	.want_first = ANY_RESULT, .setup = setup, .finish = end_audit);
