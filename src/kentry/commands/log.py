@@ -96,6 +96,7 @@ def _of_commits(options: Options, first: str, last: str) -> Log:
     )
     kernels = Kernels(span.folder, arch, options.request(), measurement)
     origin = {"what": options.kernels[0], "config": options.request().config}
+    origin["cpu"] = measurement.cpu
     with progress(f"{options.kernels[0]} ({arch.name})") as update:
         return log_tree(
             *(span, question, kernels, origin, update),

@@ -83,7 +83,7 @@ def comparison_layout(
         f"{specs} ({new.kernel['arch']})",
         _page_summary(rows),
         [
-            InText([*kernels, *processor_lines(old, new)]),
+            InText([*kernels, *processor_lines(old.target, new.target)]),
             *facts,
             "",
             *([*events, ""] if events else []),

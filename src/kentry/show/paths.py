@@ -25,7 +25,8 @@ def annotation_layout(result: annotation.Annotation) -> Layout:
     """Lays out each path's calls, each in its parts, a line an instruction."""
     blocks: list[Block] = []
     for case in result.cases:
-        blocks += [*([""] if blocks else []), *kernel_lines(result.kernel), ""]
+        about = [*kernel_lines(result.kernel), *processor_lines(result.target)]
+        blocks += [*([""] if blocks else []), *about, ""]
         blocks += [*_case_blocks(case), Notes(case.caveats)]
     return Layout("annotation", "", "", blocks)
 
@@ -74,7 +75,7 @@ def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layo
             [
                 *kernel_lines(old.kernel, "old: "),
                 *kernel_lines(new.kernel, "new: "),
-                *processor_lines(old, new),
+                *processor_lines(old.target, new.target),
             ]
         )
     ]

@@ -56,7 +56,7 @@ def emulator_lines(measured: OnTarget) -> list[Block]:
     """Returns the emulator and the processor, on which the counts depend."""
     target = measured.target
     model = f"-cpu {target.get('cpu', '?')}"
-    return [target.get("emulator", "?"), model, *processor_lines(measured)]
+    return [target.get("emulator", "?"), model, *processor_lines(target)]
 
 
 # Of the flaws that the kernel knows, those whose mitigation is not work at each entry, or is none.
@@ -64,17 +64,17 @@ _ELSEWHERE = {"spectre_v1", "spec_store_bypass", "srbds", "l1tf", "gather_data_s
 _ELSEWHERE |= {"itlb_multihit", "old_microcode", "spectre_v2=CSV2"}
 
 
-def processor_lines(*sides: OnTarget) -> list[Block]:
+def processor_lines(*targets: Mapping[str, Any]) -> list[Block]:
     """Returns a line on the processor of the counts, or on the two of them.
 
-    No line for recordings that do not say which it was.
+    No line for the targets of recordings that do not say which it was.
     """
-    lines = [_processor_line(one.target) for one in sides]
+    lines = list(map(_processor_line, targets))
     if len(set(lines)) < 2:
         return [Prose(line, then="  ") for line in lines[:1] if line]
     said = zip(("old", "new"), lines, strict=True)
     # A kernel may mitigate on a processor what an older one does not.
-    names = {one.target.get("processor") for one in sides}
+    names = {one.get("processor") for one in targets}
     return [
         *(["two processors, so not only the kernel differs:"] if len(names) > 1 else []),
         *(Prose(f"{side}: {line or 'cpu not known'}", "  ", "    ") for side, line in said),

@@ -58,7 +58,7 @@ def series_layout(
                 of_rows.append(Deltas(cell.functions, old, cell.instructions, shown))
     kernels: list[Block] = []
     for one in series.base.values():
-        kernels += [*kernel_lines(one.kernel, "base: "), *processor_lines(one)]
+        kernels += [*kernel_lines(one.kernel, "base: "), *processor_lines(one.target)]
     drawn = [chart for column, same in groups.items() if (chart := _chart(series, column, same))]
     folds = [_fold(row, series, paths or {}) for row in series.rows if row.patch or row.problems]
     metrics = series_metric_blocks(series, groups)

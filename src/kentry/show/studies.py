@@ -78,7 +78,7 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
         explains if bisection.culprits else suspected,
         [
             Prose(
-                f"{bisection.origin['tree']} ({bisection.arch}): {bisection.case} from"
+                f"{bisection.origin['tree']} ({_where(bisection)}): {bisection.case} from"
                 f" {number(good.value)} to {number(bad.value)} {unit},"
                 f" {_change(bisection.delta, good.value)}"
             ),
@@ -182,11 +182,17 @@ def _change(delta: Real, old: Real | None) -> str:
     return f"{delta:+.6g}" + (f" ({change(delta, old)})" if old else "")
 
 
+def _where(searched: studies.Log | studies.Bisection) -> str:
+    """The architecture, and the emulated processor where all was measured on one."""
+    cpu = searched.origin.get("cpu")
+    return f"{searched.arch}, cpu {cpu}" if cpu else searched.arch
+
+
 def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = True) -> Layout:
     """Lays out a log; `blocks` draws the sparkline in block elements instead of ASCII."""
     ends = _ends([one.value for one in log.points], log.unit) or "no values"
     measured = f"{len(log.points)} of {log.kernels} kernels measured"
-    head = Prose(f"{log.origin['what']} ({log.arch}): {log.case}, {measured}: {ends}")
+    head = Prose(f"{log.origin['what']} ({_where(log)}): {log.case}, {measured}: {ends}")
     levels = _LEVELS if blocks else _ASCII_LEVELS
     names = [Column("place"), text_column("kernel", most=34), *map(Column, ("old", "new", "delta"))]
     table = Table([*names, text_column("subject", wraps=True)])
@@ -391,7 +397,7 @@ def _rows(
 def check_layout(check: studies.Check) -> Layout:
     """Lays out the budgets; of --update what it changed instead of verdicts."""
     measured, baseline = check.measured, check.baseline
-    lines: list[Block] = [*kernel_lines(measured.kernel), *processor_lines(measured)]
+    lines: list[Block] = [*kernel_lines(measured.kernel), *processor_lines(measured.target)]
     facts = [*kernel_facts(measured), ("budgets", check.budgets)]
     if baseline:
         lines += kernel_lines(baseline.kernel, "baseline: ")[:1]

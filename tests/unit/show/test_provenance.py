@@ -42,24 +42,24 @@ MAX = on("max", "none")
 def test_one_line_of_one_processor(
     measured: Recording, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert " ".join(written(processor_lines(measured)).split()) == line
-    assert processor_lines(measured) == processor_lines(measured, measured)
+    assert " ".join(written(processor_lines(measured.target)).split()) == line
+    assert processor_lines(measured.target) == processor_lines(measured.target, measured.target)
 
 
 def test_two_processors_are_said_first() -> None:
-    head, *sides = written(processor_lines(MAX, A76)).splitlines()
+    head, *sides = written(processor_lines(MAX.target, A76.target)).splitlines()
     assert head == "two processors, so not only the kernel differs:"
     assert " ".join(" ".join(sides).split()) == (
         "old: cpu max: all that QEMU emulates, which no silicon has; no mitigation at entry"
         " new: cpu cortex-a76; mitigations at entry: bhb=loop-of-24"
     )
-    _, old, new = written(processor_lines(on(), A76)).splitlines()
+    _, old, new = written(processor_lines(on().target, A76.target)).splitlines()
     assert old.strip() == "old: cpu not known"
     assert new.strip() == "new: cpu cortex-a76; mitigations at entry: bhb=loop-of-24"
 
 
 def test_two_kernels_on_one_processor_may_mitigate_otherwise() -> None:
-    lines = written(processor_lines(A76, on("cortex-a76", "none"))).splitlines()
+    lines = written(processor_lines(A76.target, on("cortex-a76", "none").target)).splitlines()
     assert [line.strip() for line in lines] == [
         "old: cpu cortex-a76; mitigations at entry: bhb=loop-of-24",
         "new: cpu cortex-a76; no mitigation at entry",
