@@ -23,6 +23,7 @@ from pathlib import Path
 from statistics import median
 
 from kentry.arch import Arch, find_arch
+from kentry.arch.processors import find_processor
 from kentry.boot.emulator import INSTALLED, Emulator, find_emulator
 from kentry.boot.initramfs import build_initramfs
 from kentry.host.native import plugin_file, probe_file
@@ -69,7 +70,7 @@ class Machine:
         words = f"nokaslr randomize_kstack_offset=off panic=-1 quiet console={self.arch.console}"
         argv = [
             *("timeout", str(TIMEOUT_SECONDS), *self.emulator.argv),
-            *("-machine", self.arch.machine, "-cpu", self.arch.cpu_with()),
+            *("-machine", self.arch.machine, "-cpu", find_processor(self.arch).qemu()),
             *("-accel", "tcg,thread=single", "-smp", "1", "-m", "512M"),
             *("-icount", "shift=0,sleep=off", "-seed", "1"),
             *("-rtc", "base=2020-01-01T00:00:00,clock=vm"),

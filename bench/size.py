@@ -22,15 +22,15 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 450,
-    "arch": 1496,
-    "boot": 2197,
+    "arch": 1541,
+    "boot": 2216,
     "commands": 2990,
     "compare": 2026,
     "count": 1294,
     "host": 1385,
     "importing": 517,
     "kernels": 3942,
-    "machines": 1376,
+    "machines": 1385,
     "models": 975,
     "path": 1257,
     "results": 2987,
@@ -38,10 +38,10 @@ BUDGET = {
     "stats": 693,
     "study": 2560,
     "time": 1624,
-    "vector": 3040,
+    "vector": 3044,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35159
+TESTS_BUDGET = 35358
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

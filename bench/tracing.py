@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from kentry.arch import Arch, find_arch
+from kentry.arch.processors import MAX, find_processor
 from kentry.boot.console import boot
 from kentry.boot.emulator import boot_argv, kernel_words, machine_argv
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest, tracing_emulator
@@ -49,8 +50,9 @@ def seconds(
         if plugin:
             ending = trace_guest(kernel, arch, guest, hooks, options, Path(folder), silent).ending
         else:
+            core = find_processor(arch, arch.cores.get(arch.vector.units[0].lengths[0], MAX))
             argv = [
-                *machine_argv(emulator, arch, arch.core_with(), MEMORY),
+                *machine_argv(emulator, arch, core.qemu(), MEMORY),
                 *boot_argv(kernel, guest.initramfs, [*kernel_words(arch), *guest.words]),
             ]
             ending = boot(argv, emulator, options.timeout, silent)

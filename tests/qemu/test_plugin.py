@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
+from kentry.arch.processors import find_processor
 from kentry.boot.emulator import CHOICES, Emulator
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.boot.plugin_trace import Phase, PluginTrace, parse_trace
@@ -110,7 +111,7 @@ def run_program(
     (folder / "traps").write_text(f"exception {address:x}\n")
     plugin = [f"{native}/kentry.so", f"out={folder}/trace", f"traps={folder}/traps", "check=on"]
     plugin += [FIRMWARE[arch.name]] if arch.name in FIRMWARE else []
-    argv = [*emulator.argv, "-machine", arch.machine, "-cpu", arch.cpu_with(), *BOOT]
+    argv = [*emulator.argv, "-machine", arch.machine, "-cpu", find_processor(arch).qemu(), *BOOT]
     argv += [LOAD_OPTION[arch.name], str(program), "-plugin", ",".join(plugin)]
     with timed(f"{program.name} under QEMU {emulator.version}"):
         subprocess.run(argv, env=emulator.env, check=True, timeout=60)

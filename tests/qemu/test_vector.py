@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES, find_arch
+from kentry.arch.processors import find_processor
 from kentry.boot.emulator import INSTALLED
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.boot.initramfs import build_initramfs
@@ -188,7 +189,7 @@ def _ticks(program: Path, image: Path, folder: Path, get_emulator: GetEmulator) 
     (folder / "initramfs").write_bytes(build_initramfs(program, []))
     argv = [
         *emulator.argv,
-        *("-machine", arch.machine, "-cpu", arch.cpu_with(), "-m", "512M", "-smp", "1"),
+        *("-machine", arch.machine, "-cpu", find_processor(arch).qemu(), "-m", "512M", "-smp", "1"),
         *("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "1"),
         *("-rtc", "base=2020-01-01T00:00:00,clock=vm", "-nodefaults", "-no-user-config"),
         *("-no-reboot", "-display", "none", "-nic", "none", "-monitor", "none"),

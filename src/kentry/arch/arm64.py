@@ -389,5 +389,5 @@ ARM64 = record.Arch(
             (re.compile(r"smc .*|hvc .*"), "firmware-call"),
         ),
     ),
-    cores={128: "neoverse-n2,pauth-impdef=on", 256: "neoverse-v1,pauth-impdef=on"},
+    cores={128: "neoverse-n2", 256: "neoverse-v1"},
 )

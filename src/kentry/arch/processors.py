@@ -1,38 +1,98 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Processors by name: what makes QEMU one of them, and what it still lacks of it."""
+"""Processors by name: what makes QEMU one of them, and what it still lacks of it.
 
+processors.toml has them, each with the sources of what it says.
+"""
+
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
 
 from kentry.arch.record import Arch
+from kentry.errors import UserError
 
 # All that QEMU emulates, which no processor of silicon has.
 MAX = "max"
 
+_TABLE = Path(__file__).with_name("processors.toml")
 
-@dataclass(frozen=True, kw_only=True)
-class Processor:
+
+class Processor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One processor; `name` is as a user writes it, a row of the table or QEMU's own words."""
 
-    name: str
+    name: str = ""
     model: str  # QEMU's -cpu; {vl} and {vq} are the vector length in bits and in units of 128 bits
     since: tuple[int, ...] = (7, 2)  # the oldest QEMU that has it
+    machine: str = ""  # QEMU's -machine, if not the architecture's
+    words: tuple[str, ...] = ()  # of the kernel's command line
     # By vector unit, the lengths in bits that it can have, the default first; without: it has none.
-    lengths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    lengths: Mapping[str, tuple[int, ...]] = {}
+    boards: tuple[str, ...] = ()  # with this processor, as other names for it
     lacks: tuple[str, ...] = ()  # of what silicon has, in sentences, with what the kernel does then
+    sources: tuple[str, ...] = ()  # of the facts; a processor that only QEMU knows has none
 
     def qemu(self, length: int | None = None) -> str:
         """QEMU's -cpu with vectors of `length` bits, or of the first unit's default length."""
         bits = length or next(iter(self.lengths.values()), (0,))[0]
-        return self.model.format(vl=bits, vq=bits // 128)
+        return self.model.replace("{vl}", str(bits)).replace("{vq}", str(bits // 128))
+
+
+class _Side(Struct, frozen=True, forbid_unknown_fields=True):
+    """The processors of an architecture, and what they have in common."""
+
+    lacks: tuple[str, ...]
+    sources: tuple[str, ...]
+    processors: dict[str, Processor]
+    properties: str = ""
+
+
+@cache
+def table() -> dict[str, dict[str, Processor]]:
+    """The processors of each architecture, by name."""
+    found = msgspec.convert(tomllib.loads(_TABLE.read_text(encoding="utf-8")), dict[str, _Side])
+    return {
+        arch: {
+            name: msgspec.structs.replace(
+                row,
+                name=name,
+                model=",".join(filter(None, (row.model, side.properties))),
+                lacks=(*row.lacks, *side.lacks),
+                sources=(*row.sources, *side.sources),
+            )
+            for name, row in side.processors.items()
+        }
+        for arch, side in found.items()
+    }
+
+
+def names_of(arch: str) -> dict[str, Processor]:
+    """What a user may call each processor of an architecture: its name, or a board with it."""
+    return {word: row for row in table()[arch].values() for word in (row.name, *row.boards)}
+
+
+def all_names() -> list[str]:
+    """The names and boards of every architecture."""
+    return [name for arch in table() for name in names_of(arch)]
 
 
 def find_processor(arch: Arch, text: str = MAX) -> Processor:
-    """The processor that `text` names; UserError where there is none."""
+    """The processor that `text` names in the table; else QEMU will know it, or refuse it.
+
+    UserError where it is one of another architecture.
+    """
     if text == MAX:
-        return Processor(
-            name=MAX,
-            model=arch.cpu,
-            lengths={unit.name: unit.lengths for unit in arch.vector.units},
-        )
+        lengths = {unit.name: unit.lengths for unit in arch.vector.units}
+        return Processor(name=MAX, model=arch.cpu, lengths=lengths)
+    if row := names_of(arch.name).get(text):
+        return msgspec.structs.replace(row, name=text)
+    for other in table():
+        if text in names_of(other):
+            raise UserError(
+                f"'{text}' is a processor of {other}, and the kernel is of {arch.name}.",
+                f"Use --arch {other}, or one of: {MAX}, {', '.join(table()[arch.name])}.",
+            )
     return Processor(name=text, model=text)

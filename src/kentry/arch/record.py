@@ -229,7 +229,7 @@ class Arch:
     site_tables: tuple[SiteTable, ...]
     # Headers that host programs of the build include, and Debian's packages of them.
     build_headers: dict[str, str] = field(default_factory=dict)
-    cores: dict[int, str] = field(default_factory=dict)  # models of real cores by vector length
+    cores: dict[int, str] = field(default_factory=dict)  # processors to trace by vector length
     # The addresses, in the user half, where code below the kernel runs.
     firmware: tuple[int, int] | None = None
     # Tables of code, with an entry every 8 bytes or a multiple, by which interrupts reach `traps`.
@@ -244,21 +244,6 @@ class Arch:
     branch_history: tuple[str, tuple[tuple[re.Pattern[str], str], ...]] = ("", ())
     # capstone's architecture and mode, where it names instructions that QEMU 7.2 does not.
     capstone: tuple[str, str] | None = None
-
-    def cpu_with(self, length: int | None = None) -> str:
-        """QEMU's cpu model with vectors of `length` bits, or of the default length."""
-        bits = length or self.vector.units[0].lengths[0]
-        return self.cpu.format(vl=bits, vq=bits // 128)
-
-    def core_with(self, length: int | None = None) -> str:
-        """Like cpu_with(), but the model of a real core where QEMU has one of that length.
-
-        User space asks the cpu what it has.  With everything that QEMU emulates, glibc's memcpy
-        uses FEAT_MOPS instead of arm64's vector instructions, and no core with SVE of 2022 to
-        2024 has FEAT_MOPS.
-        """
-        bits = length or self.vector.units[0].lengths[0]
-        return self.cores.get(bits, self.cpu_with(length))
 
 
 # Functions that allocate memory, for markers of the allocation of vector state.

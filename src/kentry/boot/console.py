@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kentry.arch.processors import all_names
 from kentry.boot.emulator import Emulator
 from kentry.boot.probe_protocol import CONTROL, PREFIX
-from kentry.errors import GuestError
+from kentry.errors import GuestError, KentryError, UserError, did_you_mean
 from kentry.host.cache import write_atomically
 from kentry.host.process import Exit, status_clause, supervise
 from kentry.progress import Update
@@ -26,10 +27,10 @@ _LINE_LIMIT = 200  # characters of a console line that are shown
 # architecture counts oopses with: "Internal error: Oops: 96000004 [#1] SMP".
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _OOPS = re.compile(r"^(?:\[ *[0-9.]+\] )?(.*\[#[1-9][0-9]*\].*)", re.MULTILINE)
-# What QEMU 7.2 to 11 says of a processor, or a property of one, that it does not have.
-_NO_PROCESSOR = re.compile(
-    r"unable to find CPU model .*|.*Property '[^']*' not found"
-    r"|.*(?:[Cc]annot|can't) (?:apply|set|enable) .*"
+# What QEMU says of -cpu: of the model, of a property, of the extensions that properties add up to.
+_REFUSED = re.compile(
+    r"^\S+: ((?!warning)(?:.*CPU model|.*Property|.*-cpu\.|.*extension|Expected key=).*)",
+    re.MULTILINE,
 )
 # Seconds in which a kernel that died prints its registers and its stack.
 _LAST_WORDS_SECONDS = 1.0
@@ -132,18 +133,19 @@ def _printable(console: str) -> list[str]:
     return [f"  | {line}" for line in lines if line]
 
 
-def explain(console: str, started: bool, clause: str, stderr: str = "") -> GuestError:
+def explain(console: str, started: bool, clause: str, stderr: str = "") -> KentryError:
     """The error for a guest whose console has no end mark; `clause` says how it ended.
 
     `stderr` is what QEMU complained of.
     """
-    if not console.strip() and (refused := _NO_PROCESSOR.search(stderr)):
-        return GuestError(
-            f"QEMU has no such processor: {refused[0].strip()}.",
-            "Name another with --cpu; qemu-system-ARCH -cpu help lists QEMU's own, and -cpu"
-            " MODEL,help a model's properties.",
-        )
     if stderr and not console.strip():
+        if refused := _REFUSED.search(stderr):
+            meant = did_you_mean(refused[1].rpartition("CPU model")[2].strip(" '"), all_names())
+            return UserError(
+                f"QEMU has no such processor: {refused[1].rstrip('.')}.{meant}",
+                "Name another with --cpu: docs/reference/processors.md has kentry's,"
+                " qemu-system-ARCH -cpu help QEMU's own, and -cpu MODEL,help its properties.",
+            )
         return GuestError(
             f"QEMU ended before the guest said anything: {clause}.",
             "kentry doctor shows what is missing; -v shows the command line.",

@@ -227,9 +227,11 @@ def machine_argv(
     seed: int = 1,
     accelerator: str = ICOUNT,
     file_limit: int = _FILE_LIMIT_MIB,
+    machine: str = "",
 ) -> list[str]:
     """The command line but for what is booted; `memory` and `file_limit` are in MiB.
 
+    `machine` is another one than the architecture's.
     Under ICOUNT the guest's time counts instructions (one a nanosecond) from a fixed date, so
     every run with the same `seed` is alike.  MachineError where this process may not take so much.
     """
@@ -244,7 +246,7 @@ def machine_argv(
     argv = [
         *(need("prlimit", "util-linux"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
         *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),
-        *("-machine", arch.machine, "-cpu", cpu),
+        *("-machine", machine or arch.machine, "-cpu", cpu),
         *("-accel", "kvm" if accelerator == KVM else "tcg,thread=single"),
         *("-smp", "1", "-m", f"{memory}M", *_ALONE),
     ]
@@ -262,10 +264,12 @@ def boot_argv(kernel: Kernel, initramfs: Path, words: Sequence[str]) -> list[str
     ]
 
 
-def kernel_words(arch: Arch, steadiness: Sequence[str] = STEADY, append: str = "") -> list[str]:
-    """The kernel's own words; `steadiness` is STEADY, RANDOM or nothing, `append` the user's."""
+def kernel_words(
+    arch: Arch, steadiness: Sequence[str] = STEADY, more: Sequence[str] = ()
+) -> list[str]:
+    """The kernel's own words; `steadiness` is STEADY, RANDOM or nothing, `more` come last."""
     # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
-    return ["panic=-1", "quiet", f"console={arch.console}", *steadiness, *append.split()]
+    return ["panic=-1", "quiet", f"console={arch.console}", *steadiness, *more]
 
 
 # What a user's word of the kernel's command line must not set: kentry does, or counts on it.

@@ -148,13 +148,13 @@ class QemuRunner:
                 "Run again with -v.",
                 tail(guest.console),
             )
-        emulator = emulator_of(self.arch, options)
+        emulator, processor = emulator_of(self.arch, options), self._processor(options)
         target = {
             "kind": "qemu",
             "emulator": f"QEMU {emulator.version}",
-            "machine": self.arch.machine,
+            "machine": processor.machine or self.arch.machine,
             "processor": options.cpu,
-            "cpu": self._processor(options).qemu(options.vector_length),
+            "cpu": processor.qemu(options.vector_length),
             "mitigations": mitigations(report.files),
             "features": features(report.files),
             "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
@@ -185,8 +185,8 @@ class QemuRunner:
         size: Callable[[], int] = lambda: 0,
     ) -> tuple[GuestExit, ProbeReport]:
         """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
-        emulator = emulator_of(self.arch, options)
-        cpu = self._processor(options).qemu(options.vector_length)
+        emulator, processor = emulator_of(self.arch, options), self._processor(options)
+        cpu, machine = processor.qemu(options.vector_length), processor.machine
         probe = options.probe or probe_file(self.arch)
         initramfs = build_initramfs(probe, options.cases, (CPUINFO, *VULNERABILITIES))
         words = [*self.kernel_words(options), "--", f"n={options.windows}"]
@@ -198,7 +198,9 @@ class QemuRunner:
             *([f"check={_BLOCKS}"] if options.check else []),
         ]
         argv = [
-            *qemu.machine_argv(emulator, self.arch, cpu, options.memory, options.seed),
+            *qemu.machine_argv(
+                emulator, self.arch, cpu, options.memory, options.seed, machine=machine
+            ),
             *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), words),
             *plugin,
         ]
@@ -214,7 +216,9 @@ class QemuRunner:
     def kernel_words(self, options: ExactOptions) -> list[str]:
         """The kernel's command line."""
         steadiness = qemu.RANDOM if options.randomise else qemu.STEADY
-        words = qemu.kernel_words(self.arch, steadiness, options.append)
+        # Of two words for the same thing the kernel takes the last, the user's.
+        more = [*self._processor(options).words, *options.append.split()]
+        words = qemu.kernel_words(self.arch, steadiness, more)
         return [*words, f"dhash_entries={options.dentry_hash}"]
 
     def _processor(self, options: ExactOptions) -> Processor:

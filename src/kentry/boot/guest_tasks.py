@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.arch.processors import find_processor
+from kentry.arch.processors import MAX, find_processor
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot
 from kentry.host.cache import kept_file
@@ -90,17 +90,26 @@ def trace_guest(
     update: Update,
 ) -> Traced:
     """Boots `workload`, however it ends; the plugin's files are in `folder` afterwards."""
-    processor = find_processor(arch, options.cpu) if options.cpu else None
-    since = processor.since if processor else ()
-    emulator = tracing_emulator(arch, options.emulator, update, since)
     length = options.vector_length
-    cpu = processor.qemu(length) if processor else arch.core_with(length)
-    words = [*qemu.kernel_words(arch), *workload.words]
+    # User space asks the processor what it has.  With everything that QEMU emulates, glibc's memcpy
+    # uses FEAT_MOPS instead of arm64's vector instructions, and no core with SVE of 2022 to 2024
+    # has FEAT_MOPS.
+    core = arch.cores.get(length or arch.vector.units[0].lengths[0], MAX)
+    processor = find_processor(arch, options.cpu or core)
+    cpu = processor.qemu(length)
+    emulator = tracing_emulator(arch, options.emulator, update, processor.since)
+    words = [*qemu.kernel_words(arch, more=processor.words), *workload.words]
     records = folder / "events"
     hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks))
     argv = [
         *qemu.machine_argv(
-            emulator, arch, cpu, options.memory, options.seed, file_limit=_FILE_LIMIT_MIB
+            emulator,
+            arch,
+            cpu,
+            options.memory,
+            options.seed,
+            file_limit=_FILE_LIMIT_MIB,
+            machine=processor.machine,
         ),
         *qemu.boot_argv(kernel, workload.initramfs, words),
         *qemu.plugin_argv(tasks_plugin_file(), arch, [f"out={records}", f"hooks={hooks_file}"]),
@@ -116,7 +125,7 @@ def trace_guest(
     target = {
         "kind": "qemu",
         "emulator": f"QEMU {emulator.version}",
-        "machine": arch.machine,
+        "machine": processor.machine or arch.machine,
         "cpu": cpu,
         "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
         "memory_mib": options.memory,

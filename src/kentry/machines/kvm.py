@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, find_arch, host_arch
-from kentry.arch.processors import MAX, find_processor
+from kentry.arch.processors import MAX, Processor, find_processor
 from kentry.boot.console import Console, exit_clause, explain, tail
 from kentry.boot.emulator import (
     ACCELERATORS,
@@ -156,15 +156,17 @@ class KvmMachine(Machine):
         accelerator, append = self._options.accelerator, booted.get("append", "")
         check_append(append)
         named = booted.get("cpu", "" if accelerator == KVM else MAX)
-        self._cpu = find_processor(self.arch, named).qemu() if named else "host"
+        processor = find_processor(self.arch, named) if named else Processor(model="host")
+        self._cpu, self._machine = processor.qemu(), processor.machine or self.arch.machine
         steadiness = STEADY if accelerator == ICOUNT else ()
-        self._kernel_words = kernel_words(self.arch, steadiness, append)
+        more = [*processor.words, *append.split()]
+        self._kernel_words = kernel_words(self.arch, steadiness, more)
 
     def describe(self) -> dict[str, Any]:
         """What a recording's "target" says of the machine."""
         return {
             "emulator": f"QEMU {self._emulator.version}",
-            "machine": self.arch.machine,
+            "machine": self._machine,
             "cpu": self._cpu,
             "accelerator": ACCELERATORS[self._options.accelerator],
             "memory_mib": _MEMORY_MIB,
@@ -190,7 +192,14 @@ class KvmMachine(Machine):
         accelerator, emulator = options.accelerator, self._emulator
         initrd = kept_file("initramfs", build_initramfs(self.probe, listed))
         argv = [
-            *machine_argv(emulator, self.arch, self._cpu, _MEMORY_MIB, accelerator=accelerator),
+            *machine_argv(
+                emulator,
+                self.arch,
+                self._cpu,
+                _MEMORY_MIB,
+                accelerator=accelerator,
+                machine=self._machine,
+            ),
             *boot_argv(self.kernel, initrd, [*self._kernel_words, "--", *short]),
         ]
         if options.pin is not None:

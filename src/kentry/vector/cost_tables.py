@@ -346,11 +346,15 @@ def count_costs(
     if "flush" not in rules.events:
         return table, []
     emulator = emulator_of(arch, options)
-    model = find_processor(arch, cpu).qemu(options.vector_length)
+    processor = find_processor(arch, cpu)
+    model = processor.qemu(options.vector_length)
     initramfs = kept_file("initramfs", build_initramfs(timing_program(arch), ()))
-    words = [*kernel_words(arch), "--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
+    words = kernel_words(arch, more=processor.words)
+    words += ["--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
     argv = [
-        *machine_argv(emulator, arch, model, options.memory, options.seed),
+        *machine_argv(
+            emulator, arch, model, options.memory, options.seed, machine=processor.machine
+        ),
         *boot_argv(kernel, initramfs, words),
     ]
     guest = boot(argv, emulator, options.timeout, update)

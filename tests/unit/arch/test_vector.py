@@ -162,27 +162,6 @@ def test_labels_say_where() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "length", "words", "core"),
-    [
-        ("riscv64", None, "vlen=128,", ""),
-        ("riscv64", 512, "vlen=512,", ""),
-        ("arm64", None, "sve-max-vq=1", "neoverse-n2,pauth-impdef=on"),
-        ("arm64", 256, "sve-max-vq=2", "neoverse-v1,pauth-impdef=on"),
-        ("arm64", 512, "sve-max-vq=4", ""),
-        ("x86_64", None, "max,cx16=off", ""),
-        ("x86_64", 256, "max,cx16=off", ""),
-    ],
-)
-def test_the_cpu_model_has_the_length_and_is_a_real_core_where_there_is_one(
-    name: str, length: int | None, words: str, core: str
-) -> None:
-    cpu = ARCHES[name].cpu_with(length)
-    assert words in f"{cpu},"
-    assert "{" not in cpu
-    assert ARCHES[name].core_with(length) == (core or cpu)
-
-
-@pytest.mark.parametrize(
     ("side", "release", "policy"),
     [
         (ARM64, (4, 15), "drop-each-syscall"),

@@ -5,6 +5,7 @@ import pytest
 
 from kentry.boot.console import explain, tail
 from kentry.boot.probe_protocol import ProbeReport, read_report
+from kentry.errors import GuestError, UserError
 from kentry.kernels.kernel import gnu_build_id
 from tests import ROOT
 
@@ -70,6 +71,39 @@ def test_the_sentence_says_what_happened(name: str, sentence: str) -> None:
     assert err.sentence.endswith(sentence)
     assert err.exit_code == 2
     assert err.remedy
+
+
+@pytest.mark.parametrize(
+    ("stderr", "sentence"),
+    [
+        (
+            "qemu-system-aarch64: unable to find CPU model 'cortexa76'",
+            "QEMU has no such processor: unable to find CPU model 'cortexa76'."
+            " Did you mean cortex-a76?",
+        ),
+        (
+            "qemu-system-x86_64: warning: TCG doesn't support requested feature: CPUID.x\n"
+            "qemu-system-x86_64: Property 'max-x86_64-cpu.foo' not found\n",
+            "QEMU has no such processor: Property 'max-x86_64-cpu.foo' not found.",
+        ),
+        (
+            "qemu-system-riscv64: Vector extension VLEN must be power of 2",
+            "QEMU has no such processor: Vector extension VLEN must be power of 2.",
+        ),
+    ],
+)
+def test_a_processor_that_qemu_refuses_is_the_users_mistake(stderr: str, sentence: str) -> None:
+    err = explain("", False, "QEMU ended with status 1", stderr)
+    assert isinstance(err, UserError)
+    assert err.sentence == sentence
+    assert "--cpu" in err.remedy
+
+
+def test_what_else_qemu_says_is_no_matter_of_the_processor() -> None:
+    said = "qemu-system-aarch64: cannot set up guest memory 'mach-virt.ram': Cannot allocate memory"
+    err = explain("", False, "QEMU ended with status 1", said)
+    assert isinstance(err, GuestError)
+    assert err.detail == said
 
 
 def test_the_tail_is_short_and_fit_for_a_terminal() -> None:

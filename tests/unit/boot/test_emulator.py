@@ -204,7 +204,7 @@ def test_words_that_would_break_the_measurement(words: str, sentence: str) -> No
 def test_other_words_follow_kentrys_own(words: str) -> None:
     check_append(words)
     own = kernel_words(ARCH)
-    assert kernel_words(ARCH, append=words) == [*own, *words.split()]
+    assert kernel_words(ARCH, more=words.split()) == [*own, *words.split()]
 
 
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))

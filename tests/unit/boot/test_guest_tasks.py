@@ -131,7 +131,7 @@ def test_the_plugin_finds_its_hooks_and_writes_below_the_folder(tmp_path: Path) 
     ("options", "cpu"),
     [
         ({}, "neoverse-n2,pauth-impdef=on"),
-        ({"vector_length": 256}, "neoverse-v1,pauth-impdef=on"),
+        ({"vector_length": 256}, "neoverse-v1,midr=0x411fd401,pauth-impdef=on"),
         ({"vector_length": 512}, "max,pauth-impdef=on,sve-max-vq=4"),
     ],
 )
