@@ -22,11 +22,11 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 450,
-    "arch": 1541,
-    "boot": 2216,
+    "arch": 1551,
+    "boot": 2217,
     "commands": 2990,
     "compare": 2026,
-    "count": 1294,
+    "count": 1295,
     "host": 1385,
     "importing": 517,
     "kernels": 3942,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3044,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35358
+TESTS_BUDGET = 35373
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -97,6 +97,20 @@ def test_what_stands_before_getppid_does_not_change_getppid(arch: str) -> None:
         assert sum(functions.values()) > sum(plain.values())
 
 
+def test_checks_of_memory_tags_are_on_in_a_machine_with_tags() -> None:
+    """check_mte_async_tcf and mte_set_user_gcr in arch/arm64/kernel/entry.S."""
+    recording = recorded(
+        fetched(KERNEL, "arm64"),
+        ExactOptions(cases=("getppid", "getppid-mte"), windows=40, path_windows=40, rounds=1),
+    )
+    assert recording.target["machine"] == "virt,mte=on"
+    plain, tagged = (dict(case.functions) for case in recording.cases)
+    assert {name for name in tagged if tagged[name] != plain.get(name)} == {
+        *("el0t_64_sync", "ret_to_user")
+    }
+    assert sum(tagged.values()) > sum(plain.values())
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 def test_an_audit_rule_costs_the_same_whichever_cases_run_before(arch: str) -> None:
     """Rules are gone after their case, and what tracepoints leave changes no count."""

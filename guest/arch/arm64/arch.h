@@ -75,6 +75,9 @@ static inline long clone3_call(long nr, const void *arguments, long size, void (
 #define ARCH_PERF_COUNTER "pmu"
 #define ARCH_PERF_FLAGS EXCLUDE_USER
 
+/* MTE (Documentation/arch/arm64/memory-tagging-extension.rst). */
+#define ARCH_TAG_CHECKS
+
 /* prctl(PR_SET_SHADOW_STACK_STATUS, PR_SHADOW_STACK_ENABLE): GCS, Linux 6.13. */
 static inline long enable_shadow_stack(void)
 {

@@ -296,6 +296,8 @@ ARM64 = record.Arch(
     qemu_package="qemu-system-arm",
     qemu_split_package="qemu-system-arm",
     machine="virt",
+    # With memory for tags the kernel may do more in every case: only a boot with this one has it.
+    machines={"getppid-mte": "virt,mte=on"},
     # pauth-impdef=on: the architected hash makes emulation twice as slow and is not
     # visible in instruction counts.  sve-max-vq: the default is 2048 bits.
     cpu="max,pauth-impdef=on,sve-max-vq={vq}",

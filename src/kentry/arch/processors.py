@@ -5,7 +5,7 @@ processors.toml has them, each with the sources of what it says.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +48,13 @@ class _Side(Struct, frozen=True, forbid_unknown_fields=True):
     sources: tuple[str, ...]
     processors: dict[str, Processor]
     properties: str = ""
+
+
+def machine_for(arch: Arch, processor: Processor, cases: Iterable[str]) -> str:
+    """QEMU's -machine for a boot with these cases, by their names in recordings."""
+    bases = (name.partition("+")[0] for name in cases)
+    needed = next((arch.machines[base] for base in bases if base in arch.machines), "")
+    return needed or processor.machine or arch.machine
 
 
 @cache

@@ -230,6 +230,7 @@ class Arch:
     # Headers that host programs of the build include, and Debian's packages of them.
     build_headers: dict[str, str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)  # processors to trace by vector length
+    machines: dict[str, str] = field(default_factory=dict)  # that of a boot with this case in it
     # The addresses, in the user half, where code below the kernel runs.
     firmware: tuple[int, int] | None = None
     # Tables of code, with an entry every 8 bytes or a multiple, by which interrupts reach `traps`.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.arch.processors import MAX, Processor, find_processor
+from kentry.arch.processors import MAX, Processor, find_processor, machine_for
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot, explain, tail
 from kentry.boot.initramfs import CASES_FILE, FACTS_FILE, build_initramfs
@@ -152,7 +152,7 @@ class QemuRunner:
         target = {
             "kind": "qemu",
             "emulator": f"QEMU {emulator.version}",
-            "machine": processor.machine or self.arch.machine,
+            "machine": machine_for(self.arch, processor, options.cases),
             "processor": options.cpu,
             "cpu": processor.qemu(options.vector_length),
             "mitigations": mitigations(report.files),
@@ -186,7 +186,8 @@ class QemuRunner:
     ) -> tuple[GuestExit, ProbeReport]:
         """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
         emulator, processor = emulator_of(self.arch, options), self._processor(options)
-        cpu, machine = processor.qemu(options.vector_length), processor.machine
+        cpu = processor.qemu(options.vector_length)
+        machine = machine_for(self.arch, processor, options.cases)
         probe = options.probe or probe_file(self.arch)
         initramfs = build_initramfs(probe, options.cases, (CPUINFO, *VULNERABILITIES))
         words = [*self.kernel_words(options), "--", f"n={options.windows}"]

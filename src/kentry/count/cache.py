@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import kentry
 from kentry.arch import Arch
-from kentry.arch.processors import find_processor
+from kentry.arch.processors import find_processor, machine_for
 from kentry.boot.emulator import CHOICES
 from kentry.boot.exact import ExactOptions, FakeRunner, QemuRunner, Runner, emulator_of
 from kentry.count.joining import joined, only
@@ -118,6 +118,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
             target.append(sha256_of(Path(options.emulator).expanduser()))
     symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
     symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
+    processor = find_processor(arch, options.cpu)
     return {
         "kentry": f"{kentry.__version__} {code_digest()}",
         "spec": kernel.spec,
@@ -128,7 +129,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         "symbols": f"{kernel.symbols_from} {symbols.hexdigest()}",
         "debug info": symtab.reader() or "" if kernel.debug_info else "",
         "emulator": " ".join(target),
-        "processor": " ".join([arch.machine, find_processor(arch, options.cpu).qemu()]),
+        "processor": " ".join([machine_for(arch, processor, options.cases), processor.qemu()]),
         "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "options": json.dumps(measured_with, sort_keys=True),
