@@ -22,26 +22,26 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 450,
-    "arch": 1551,
+    "arch": 1558,
     "boot": 2217,
-    "commands": 2990,
+    "commands": 2997,
     "compare": 2026,
     "count": 1295,
     "host": 1385,
     "importing": 517,
     "kernels": 3942,
     "machines": 1385,
-    "models": 975,
+    "models": 984,
     "path": 1257,
-    "results": 2987,
-    "show": 5312,
+    "results": 2992,
+    "show": 5324,
     "stats": 693,
     "study": 2560,
     "time": 1624,
     "vector": 3044,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35373
+TESTS_BUDGET = 35487
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

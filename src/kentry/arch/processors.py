@@ -32,6 +32,7 @@ class Processor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     # By vector unit, the lengths in bits that it can have, the default first; without: it has none.
     lengths: Mapping[str, tuple[int, ...]] = {}
     boards: tuple[str, ...] = ()  # with this processor, as other names for it
+    core: str = ""  # LLVM's name, if another: --core
     lacks: tuple[str, ...] = ()  # of what silicon has, in sentences, with what the kernel does then
     sources: tuple[str, ...] = ()  # of the facts; a processor that only QEMU knows has none
 
@@ -103,3 +104,9 @@ def find_processor(arch: Arch, text: str = MAX) -> Processor:
                 f"Use --arch {other}, or one of: {MAX}, {', '.join(table()[arch.name])}.",
             )
     return Processor(name=text, model=text)
+
+
+def processor_of_core(arch: Arch, core: str) -> Processor | None:
+    """The processor with a core that LLVM calls so; None where the table has none."""
+    rows = table()[arch.name].values()
+    return next((row for row in rows if core in (row.name, row.core)), None)

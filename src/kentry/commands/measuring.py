@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
-from kentry.arch.processors import MAX, find_processor
+from kentry.arch.processors import MAX, find_processor, processor_of_core
 from kentry.boot.emulator import check_append
 from kentry.boot.exact import ExactOptions
 from kentry.commands import options, values
@@ -202,8 +202,15 @@ class CoreOptions(MeasureOptions):
     core: tuple[str, ...] = options.list_option(
         "--core NAME,...",
         help="estimate the cycles of each path on these cores by LLVM's scheduling models, such as"
-        " neoverse-n2,cortex-a55; can be repeated",
+        " neoverse-n2,cortex-a55; without --cpu a kernel is measured on the first one's processor;"
+        " can be repeated",
     )
+
+    def measurement(self, arch: Arch) -> ExactOptions:
+        """What to measure: without --cpu on the processor of the first core that has one."""
+        exact = super().measurement(arch)
+        named = (row.name for core in self.core if (row := processor_of_core(arch, core)))
+        return exact if self.cpu else replace(exact, cpu=next(named, exact.cpu))
 
     def check_cores(self) -> None:
         """UserError, before a kernel is measured, for a --core that cannot be estimated."""

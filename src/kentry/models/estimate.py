@@ -29,6 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kentry.arch import Arch
+from kentry.arch.processors import find_processor, processor_of_core
 from kentry.errors import UserError
 from kentry.models.costs import Figure, prices_on
 from kentry.models.llvm import Analyser, check_core, find_analyser
@@ -119,10 +120,18 @@ class Models:
         ]
         errors, core = [100 * error for error in accuracy().errors], accuracy().core
         version = self.analyser.version
-        caveat = caveats.modelled(version, len(errors), core, median(errors), max(errors))
+        found = [caveats.modelled(version, len(errors), core, median(errors), max(errors))]
+        # A recording from before processors had names is of -cpu max,...
+        target = recording.target
+        recorded = target.get("processor") or target.get("cpu") or "an unknown processor"
+        model = find_processor(self.arch, recorded).model
+        rows = {core: processor_of_core(self.arch, core) for core in self.cores}
+        if elsewhere := [core for core, row in rows.items() if not row or row.model != model]:
+            found.append(caveats.other_processor(recorded, " or ".join(elsewhere)))
         # In place of those that an older estimate had.
-        others = [one for one in recording.caveats if one["kind"] != caveat["kind"]]
-        return replace(recording, cases=cases, caveats=[*others, caveat])
+        old = {caveats.modelled.kind, caveats.other_processor.kind}
+        others = [one for one in recording.caveats if one["kind"] not in old]
+        return replace(recording, cases=cases, caveats=[*others, *found])
 
     def estimate(
         self, recording: Recording, cases: Iterable[CaseResult]

@@ -35,6 +35,11 @@ modelled = Template(
     " predicted, code and data are in the first cache, stores delay no loads; of {} kernel routines"
     " timed on a {} the model's error was {:.0f} % in the median and {:.0f} % at most",
 )
+other_processor = Template(
+    "other-processor",
+    "the path was recorded on {}, and on {} the kernel may execute another one: cycles and misses"
+    " are of the path as recorded",
+)
 modelled_caches = Template(
     "modelled-caches",
     "misses are by a model, not measured: the line used longest ago is replaced, pages have 4 KiB,"

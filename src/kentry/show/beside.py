@@ -11,7 +11,14 @@ from kentry.path.symbols import why_in_context
 from kentry.path.variation import functions_by_context, settles, varying
 from kentry.results.annotation import AnnotatedCase, PathDiff
 from kentry.results.case_name import size_name
-from kentry.results.caveats import Caveat, modelled, modelled_caches, no_accesses, unknown_caches
+from kentry.results.caveats import (
+    Caveat,
+    modelled,
+    modelled_caches,
+    no_accesses,
+    other_processor,
+    unknown_caches,
+)
 from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, Misses, Share
 from kentry.results.recording import CaseResult, Recording
@@ -201,7 +208,12 @@ def estimate_blocks(
 
 def without_model_notes(caveats: Iterable[Caveat], *, cycles: bool) -> list[Caveat]:
     """Returns notes but for those on misses and, without `cycles`, on cycles: none are shown."""
-    templates = (modelled_caches, unknown_caches, no_accesses, *(() if cycles else (modelled,)))
+    templates = (
+        modelled_caches,
+        unknown_caches,
+        no_accesses,
+        *(() if cycles else (modelled, other_processor)),
+    )
     kinds = {one.kind for one in templates}
     return [one for one in caveats if one["kind"] not in kinds]
 

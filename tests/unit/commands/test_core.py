@@ -3,11 +3,13 @@
 
 import json
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from kentry.arch import ARCHES
 from kentry.cli import main
+from kentry.commands import annotate, diff, record, series
 from kentry.errors import MissingToolError
 from kentry.models.estimate import find_models
 from kentry.models.llvm import find_analyser
@@ -89,3 +91,49 @@ def test_record_looks_at_the_cores_before_it_boots(capsys: pytest.CaptureFixture
     status, _, err = printed(capsys, "record", spec, "--arch", "arm64", "--core", "znver4")
     assert status == 2
     assert "znver4 is a core of x86_64" in err
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu", "cores", "measured"),
+    [
+        ("debian:6.12", None, ("cortex-a76",), "cortex-a76"),
+        ("debian:6.12", None, ("neoverse-n1", "cortex-a55"), "neoverse-n1"),
+        # QEMU has no processor with the first core.
+        ("debian:6.12", None, ("apple-m1", "cortex-a55"), "cortex-a55"),
+        ("debian:6.12", None, ("apple-m1",), "max"),
+        ("debian:6.12", None, (), "max"),
+        # What a user names is kept.
+        ("debian:6.12", "max", ("cortex-a76",), "max"),
+        ("debian:6.12", "rpi4", ("cortex-a76",), "rpi4"),
+        ("debian:6.12,cpu=neoverse-n1", None, ("cortex-a76",), "neoverse-n1"),
+    ],
+)
+@pytest.mark.parametrize("command", [record, annotate, series])
+def test_a_kernel_is_measured_on_the_first_cores_processor(
+    command: ModuleType, spec: str, cpu: str | None, cores: tuple[str, ...], measured: str
+) -> None:
+    operands = {record: {"spec": spec}, annotate: {"what": spec}, series: {"base": spec}}[command]
+    options = command.Options(**operands, arch="arm64", cpu=cpu, core=cores, case=("getppid",))
+    assert options.measurement_of(ARCHES["arm64"], spec).cpu == measured
+
+
+def test_both_sides_of_a_diff_are_measured_on_it() -> None:
+    words = ("debian:6.1", "debian:6.12,cpu=max")
+    options = diff.Options(old=words[0], new=words[1], arch="arm64", core=("cortex-a76",))
+    assert [options.unit(text).measurement.cpu for text in words] == ["cortex-a76", "max"]
+
+
+def test_a_core_without_that_vector_length(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("record", "debian:6.12", "--arch", "arm64", "--case", "getppid+vec=once")
+    status, _, err = printed(capsys, *words, "--vl", "512", "--core", "neoverse-v1")
+    assert status == 2
+    assert "neoverse-v1 has no vectors of 512 bits" in err and "vl=256" in err
+
+
+def test_a_recording_of_another_processor_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("diff", OLD, NEW, "--case", "getppid", "--core", "cortex-a76")
+    for more in ((), ("--changelog",)):
+        _, out, _ = printed(capsys, *words, *more)
+        assert " ".join(out.split()).count("on cortex-a76 the kernel may execute another one") == 1
+    _, out, _ = printed(capsys, *words[:-2])
+    assert "may execute another one" not in out

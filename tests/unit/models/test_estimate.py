@@ -10,12 +10,14 @@ from statistics import median
 import pytest
 from msgspec.structs import replace
 
-from kentry.arch import ARCHES
+from kentry.arch import ARCHES, processors
+from kentry.arch.processors import processor_of_core
 from kentry.errors import KentryError, MissingToolError, UserError
 from kentry.host import native
 from kentry.models.costs import load_costs
 from kentry.models.estimate import accuracy, find_models
-from kentry.models.llvm import _SOME, OLDEST, find_analyser
+from kentry.models.llvm import _SOME, OLDEST, check_core, find_analyser
+from kentry.results import caveats
 from kentry.results.document import dump
 from kentry.results.estimate import DEPENDENCIES, Estimate
 from kentry.results.recording import (
@@ -244,6 +246,54 @@ def test_its_entry_is_named(arch: str, core: str, functions: Sequence[str], ente
     assert [(one.name, one.why) for one in estimate.left] == [(entered, "entry")]
 
 
+@pytest.mark.parametrize(
+    ("target", "cores", "on", "elsewhere"),
+    [
+        ({"processor": "cortex-a76"}, ("cortex-a76",), "", ""),
+        # A board with that core.
+        ({"processor": "rpi5"}, ("cortex-a76",), "", ""),
+        ({"processor": "max"}, ("cortex-a76",), "max", "cortex-a76"),
+        # QEMU has no processor with that core.
+        ({"processor": "max"}, ("apple-m1",), "max", "apple-m1"),
+        (
+            {"processor": "cortex-a76"},
+            ("cortex-a55", "cortex-a76", "apple-m1"),
+            "cortex-a76",
+            "cortex-a55 or apple-m1",
+        ),
+        # From before processors had names, and from elsewhere.
+        ({"cpu": "max,sve=off"}, ("cortex-a76",), "max,sve=off", "cortex-a76"),
+        ({"cpu": ""}, ("cortex-a76",), "an unknown processor", "cortex-a76"),
+    ],
+)
+def test_a_path_of_another_processor_is_said_to_be(
+    target: dict[str, str], cores: tuple[str, ...], on: str, elsewhere: str
+) -> None:
+    recording = recorded(within("vectors", ADD, MRS, ADD))
+    recording = replace(recording, target={**recording.target, **target})
+    # A second estimate's caveats are in place of the first's.
+    for names, others in (((*cores, "thunderx2t99"), True), (cores, False)):
+        recording = find_models(ARCHES["arm64"], names).added_to(recording)
+        texts = [one["text"] for one in recording.caveats if one["kind"] == "other-processor"]
+        assert others or texts == ([caveats.other_processor(on, elsewhere)["text"]] if on else [])
+        assert len(texts) == bool(others or on)
+
+
+def test_each_core_of_the_table_is_one_that_llvm_has() -> None:
+    analyser, found = find_analyser(), {}
+    for arch in ARCHES.values():
+        for row in processors.table()[arch.name].values():
+            if row.core:
+                check_core(analyser, arch, row.core)
+                found[row.core] = row.name
+            of_core = processor_of_core(arch, row.core or row.name)
+            assert of_core and of_core.name == row.name
+    assert {"skylake-avx512": "skylake", "znver4": "zen4"}.items() <= found.items()
+    assert processor_of_core(ARCHES["arm64"], "apple-m1") is None
+    # One of another architecture's.
+    assert processor_of_core(ARCHES["arm64"], "znver4") is None
+
+
 def test_estimates_are_kept_in_a_recording(tmp_path: Path) -> None:
     recording = recorded(within("vectors", ADD, MRS, ADD))
     models = find_models(ARCHES["arm64"], ["cortex-a55", "neoverse-n2", "cortex-a55"])
@@ -253,7 +303,7 @@ def test_estimates_are_kept_in_a_recording(tmp_path: Path) -> None:
     again = read_recording(tmp_path / "a.json")
     assert [one.core for one in again.cases[0].estimates] == ["cortex-a55", "neoverse-n2"]
     assert again.cases[0].estimates == with_them.cases[0].estimates
-    assert [one["kind"] for one in again.caveats] == ["modelled"]
+    assert [one["kind"] for one in again.caveats] == ["modelled", "other-processor"]
     # A second time replaces them.
     assert models.added_to(again).caveats == again.caveats
     document = to_json(with_them)
