@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kentry.arch import find_arch
+from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
@@ -92,26 +92,26 @@ IN_CONTEXTS = (
 Record = Callable[[Variant], Recording]
 
 
-def get_built(variant: Variant) -> Kernel:
-    what = f"{BASE_SPEC} for {ARCH.name}, {variant.name}"
+def get_built(variant: Variant, arch: Arch = ARCH) -> Kernel:
+    what = f"{BASE_SPEC} for {arch.name}, {variant.name}"
     with timed(f"{what}: built or found"):
         if not variant.patch:
-            return or_skip(f"no {what}", resolve, BASE_SPEC, ARCH, silent)
+            return or_skip(f"no {what}", resolve, BASE_SPEC, arch, silent)
         with tempfile.NamedTemporaryFile("w", suffix=".patch") as file:
             file.write(variant.patch)
             file.flush()
             [step] = line_up(BASE_SPEC, [file.name], silent).steps
         assert step.revision, step.problem
-        return build.kernel(variant.name, step.revision, ARCH, Request(), silent)
+        return build.kernel(variant.name, step.revision, arch, Request(), silent)
 
 
-def measured(variant: Variant, windows: int = WINDOWS) -> Recording:
-    kernel = get_built(variant)
+def measured(variant: Variant, windows: int = WINDOWS, arch: Arch = ARCH) -> Recording:
+    kernel = get_built(variant, arch)
     options = ExactOptions(
-        cases=tuple(choose(ARCH, [])), windows=windows, path_windows=min(windows, PATH_WINDOWS)
+        cases=tuple(choose(arch, [])), windows=windows, path_windows=min(windows, PATH_WINDOWS)
     )
-    with timed(f"tiny {ARCH.name} kernel, {variant.name}, {windows} windows a case"):
-        return measure(kernel, QemuRunner(ARCH), options, silent)
+    with timed(f"tiny {arch.name} kernel, {variant.name}, {windows} windows a case"):
+        return measure(kernel, QemuRunner(arch), options, silent)
 
 
 @pytest.fixture(scope="module")
@@ -190,13 +190,23 @@ def test_n_no_ops_are_n_instructions_in_that_function(record: Record, added: NoO
         assert "getppid" not in changed
 
 
-def test_no_ops_of_a_patch_have_no_reason_and_those_of_the_kernel_have(record: Record) -> None:
-    [added] = ADDED
-    [case] = compare_paths(record(BASE), record(added.variant), ["getppid"]).cases
-    rows = [row for row in case.rows if row.new and row.new.text == "nop"]
-    new = [(row.function, row.reason) for row in rows if row.change == ADDED_ROW]
-    assert new == [(added.function, "")] * added.count
-    assert {row.reason for row in rows} == {"", "alternative (.altinstructions)"}
+# The kernel of test_layout.py for x86-64, too; there the no-ops stand beside alternatives.
+@pytest.mark.parametrize(
+    ("arch", "added"),
+    [(ARCH, ADDED[0]), (find_arch("x86_64"), NoOps("entry_SYSCALL_64_after_hwframe", 3))],
+    ids=["arm64", "x86_64"],
+)
+def test_no_ops_of_a_patch_have_no_reason_and_those_of_the_kernel_have(
+    record: Record, arch: Arch, added: NoOps
+) -> None:
+    old, new = (
+        record(one) if arch is ARCH else measured(one, 20, arch) for one in (BASE, added.variant)
+    )
+    [case] = compare_paths(old, new, ["getppid"]).cases
+    rows = [row for row in case.rows if row.new and row.new.text.startswith("nop")]
+    written = [(row.function, row.reason) for row in rows if row.change == ADDED_ROW]
+    assert written == [(added.function, "")] * added.count
+    assert "alternative (.altinstructions)" in {row.reason for row in rows}
 
 
 def test_the_same_kernel_of_another_name_takes_the_same_path(record: Record) -> None:
