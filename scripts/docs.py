@@ -15,10 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,6 +205,7 @@ def reference() -> dict[Path, str]:
         folder / "cases.md": _cases_page(),
         folder / "commands.md": _commands_page(),
         folder / "models.md": _models_page(),
+        folder / "processors.md": _processors_page(),
         folder / "schemas.md": _schemas_page(),
     }
 
@@ -256,6 +259,68 @@ def _models_page() -> str:
         f" {median(errors):.0%} and the worst {max(errors):.0%}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _processors_page() -> str:
+    """What the page says above its first table, and the processors of each architecture."""
+    from kentry.arch.processors import Processor, table
+
+    folder = ROOT / "docs" / "reference"
+    recorded = json.loads((folder / "processors.json").read_text())
+    silicon = tomllib.loads((folder / "silicon.toml").read_text())
+    head = (folder / "processors.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    lines = head.splitlines()
+
+    def vectors(row: Processor) -> str:
+        return ", ".join(f"{unit} {'/'.join(map(str, row.lengths[unit]))}" for unit in row.lengths)
+
+    for arch, rows in table().items():
+        first, most = recorded[arch]["max"], recorded[arch]
+        lines += [
+            "",
+            f"## {arch}",
+            "",
+            f"`max`: getppid {first['getppid']}, {first['kernel']}.",
+            "",
+        ]
+        lines += ["| processor | boards | QEMU from | vectors, bits | getppid |"]
+        lines += ["|---|---|---|---|---|"]
+        for name, row in rows.items():
+            since = ".".join(map(str, row.since))
+            count = most[name].get("getppid", "does not boot")
+            boards = ", ".join(row.boards)
+            lines.append(f"| `{name}` | {boards} | {since} | {vectors(row) or '-'} | {count} |")
+        for name, row in rows.items():
+            lines += ["", f"### {name}", "", f"QEMU: `-cpu {row.qemu()}`"]
+            lines[-1] += f", `-machine {row.machine}`" if row.machine else ""
+            lines[-1] += f"; the kernel's words: `{' '.join(row.words)}`" if row.words else ""
+            lines += ["", *(f"- {sentence}" for sentence in row.lacks)]
+            if name in silicon:
+                lines += _against_silicon(silicon[name], most[name].get("mitigations", ""))
+            lines += ["", f"Sources: {'; '.join(row.sources)}."]
+    return "\n".join(lines) + "\n"
+
+
+def _against_silicon(silicon: dict[str, str], recorded: str) -> list[str]:
+    """The differences, in the words of a recording; `silicon` is a table of silicon.toml."""
+    from kentry.boot.mitigations import VULNERABILITIES, mitigations
+
+    files = {path: silicon.get(Path(path).name, "Not affected") for path in VULNERABILITIES}
+    # How the branch history is cleared, the kernel does not say: kentry reads it off the code.
+    emulated = re.sub(r"bhb=\S+", "bhb=mitigated", recorded)
+    sides = [
+        dict(word.split("=", 1) for word in text.split() if "=" in word)
+        for text in (mitigations(files), emulated)
+    ]
+    where = f"silicon ({silicon['how']}: {silicon['source']})"
+    rows = [
+        f"| {flaw} | {sides[0].get(flaw, 'not affected')} | {sides[1].get(flaw, 'not affected')} |"
+        for flaw in dict.fromkeys([*sides[0], *sides[1]])
+        if sides[0].get(flaw) != sides[1].get(flaw)
+    ]
+    if not rows:
+        return ["", f"The kernel reports the same as on {where}."]
+    return ["", f"Against {where}:", "", "| flaw | silicon | QEMU |", "|---|---|---|", *rows]
 
 
 def _commands_page() -> str:

@@ -2,19 +2,29 @@
 """Processors by name: each is one to the QEMUs that the table says, and kernels boot on them."""
 
 import json
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.arch.processors import table
-from kentry.boot.emulator import CHOICES
+from kentry.arch.processors import MAX, find_processor, table
+from kentry.boot.console import boot
+from kentry.boot.emulator import CHOICES, boot_argv, kernel_words, machine_argv
+from kentry.boot.exact import ExactOptions, emulator_of
+from kentry.boot.initramfs import build_initramfs
+from kentry.host.cache import kept_file
+from kentry.host.process import run
+from tests import ROOT
+from tests.places import silent
 
-from .conftest import GetEmulator
-from .test_record import KERNEL, kentry
+from .conftest import GetEmulator, timed
+from .test_record import KERNEL, fetched, kentry
 
 pytestmark = pytest.mark.qemu
 
+RECORDED = ROOT / "docs" / "reference" / "processors.json"
 ROWS = [(arch, name) for arch in ARCHES for name in table()[arch]]
 
 
@@ -85,3 +95,50 @@ def test_a_processor_that_is_none_is_one_sentence(arch: str, cpu: str, said: str
     where = ("record", KERNEL, "--arch", arch, "--cpu", cpu, "--case", "getppid", "-q")
     error = kentry(*where, code=2).stderr
     assert said in error and "Traceback" not in error
+
+
+# Nanoseconds a tick of the clock that a program reads (TSC, CNTVCT_EL0, time), and instructions of
+# the loop, of tests/qemu/another_init.c.
+_TICK = {"x86_64": (1, 4), "arm64": (16, 3), "riscv64": (100, 3)}
+_CALLS = 4000
+
+
+@pytest.mark.parametrize(
+    ("arch", "name"),
+    [
+        ("arm64", MAX),
+        ("arm64", "cortex-a76"),
+        ("arm64", "neoverse-v1"),
+        ("x86_64", MAX),
+        ("x86_64", "skylake"),
+        ("x86_64", "icelake"),
+        ("x86_64", "zen3"),
+        ("riscv64", "sifive-u74"),
+    ],
+)
+def test_another_init_and_the_guests_own_clock_count_the_same(
+    arch: str, name: str, tmp_path: Path
+) -> None:
+    record = ARCHES[arch]
+    init, source = tmp_path / "init", Path(__file__).with_name("another_init.c")
+    options = ["-O2", "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector"]
+    run([f"{record.cross}gcc", *options, "-o", str(init), str(source)])
+    processor, exact = find_processor(record, name), ExactOptions(cases=(), cpu=name)
+    emulator, kernel = emulator_of(record, exact), fetched(KERNEL, arch)
+    argv = [
+        *machine_argv(emulator, record, processor.qemu(), 512, machine=processor.machine),
+        *boot_argv(
+            kernel,
+            kept_file("initramfs", build_initramfs(init, ())),
+            kernel_words(record, more=processor.words),
+        ),
+    ]
+    with timed(f"{KERNEL} ({arch}) on {name}, with another init"):
+        console = boot(argv, emulator, 120, silent).console
+    ticks = re.search(r"^ticks ([0-9a-f]{16})", console, re.MULTILINE)
+    assert ticks, console
+    nanoseconds, loop = _TICK[arch]
+    counted = int(ticks[1], 16) * nanoseconds / _CALLS - loop
+    recorded = json.loads(RECORDED.read_text())[arch][name]
+    assert recorded["kernel"] == kernel.release or kernel.release is None
+    assert abs(counted - recorded["getppid"]) < 0.2

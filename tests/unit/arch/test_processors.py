@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of processors, and how one is found in it."""
 
+import json
 import re
+import tomllib
 
 import pytest
 
@@ -9,6 +11,7 @@ from kentry.arch import ARCHES
 from kentry.arch.processors import MAX, all_names, find_processor, names_of, table
 from kentry.boot.emulator import check_append
 from kentry.errors import UserError
+from tests import ROOT
 
 ROWS = [(arch, name) for arch in ARCHES for name in table()[arch]]
 
@@ -27,6 +30,18 @@ def test_a_row_says_what_a_processor_is_and_where_that_is_from(arch: str, name: 
     assert "{" not in row.qemu()
     properties = [word.partition("=")[0] for word in row.qemu().split(",")]
     assert len(properties) == len(set(properties))
+
+
+def test_the_page_of_processors_has_a_boot_and_silicon_for_each() -> None:
+    folder = ROOT / "docs" / "reference"
+    booted = json.loads((folder / "processors.json").read_text())
+    silicon = tomllib.loads((folder / "silicon.toml").read_text())
+    for arch, rows in table().items():
+        assert set(booted[arch]) == {MAX, *rows}
+        assert all(row["getppid"] > 200 for row in booted[arch].values())
+    names = {name for rows in table().values() for name in rows}
+    assert set(silicon) <= names and set(table()["x86_64"]) <= set(silicon)
+    assert all(row["how"] in {"published", "derived"} and row["source"] for row in silicon.values())
 
 
 def test_no_two_processors_have_one_name() -> None:
