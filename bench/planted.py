@@ -148,7 +148,13 @@ def measured(plants: list[Plant], folder: Path) -> list[Recording]:
         header = f"From: kentry <kentry@localhost>\nSubject: [PATCH] Plant {plant.name}\n\n---\n"
         (own / "0001.patch").write_text(header + diff, encoding="utf-8")
         specs.append(f"{SPEC},patches={own}")
-    return measure_all([Unit(spec=spec, arch=ARCH, measurement=options) for spec in specs])
+    names = ["the baseline", *(plant.name for plant in plants)]
+    return measure_all(
+        [
+            Unit(spec=spec, arch=ARCH, measurement=options, label=name)
+            for spec, name in zip(specs, names, strict=True)
+        ]
+    )
 
 
 def executing(kind: Kind, base: Recording, planted: Recording) -> tuple[set[str], set[str]]:
