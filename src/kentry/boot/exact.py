@@ -149,13 +149,15 @@ class QemuRunner:
                 tail(guest.console),
             )
         emulator, processor = emulator_of(self.arch, options), self._processor(options)
+        # The processor is free of what its own words switch off; the kernel takes it for affected.
+        unaffected = [flaw for flaw, word in self.arch.switches.items() if word in processor.words]
         target = {
             "kind": "qemu",
             "emulator": f"QEMU {emulator.version}",
             "machine": machine_for(self.arch, processor, options.cases),
             "processor": options.cpu,
             "cpu": processor.qemu(options.vector_length),
-            "mitigations": mitigations(report.files),
+            "mitigations": mitigations(report.files, unaffected),
             "features": features(report.files),
             "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
             "memory_mib": options.memory,

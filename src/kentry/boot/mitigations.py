@@ -5,7 +5,7 @@ The texts are those of drivers/base/cpu.c and of each architecture's /proc/cpuin
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 CPUINFO = "/proc/cpuinfo"
 _FOLDER = "/sys/devices/system/cpu/vulnerabilities"
@@ -38,12 +38,17 @@ _NOTHING_DONE = {"vulnerable", "Unknown", "CSV2", "VMX-unsupported", "VMX-disabl
 VULNERABILITIES = tuple(f"{_FOLDER}/{flaw}" for flaw in _FLAWS)
 
 
-def mitigations(files: Mapping[str, str]) -> str:
-    """Returns FLAW=WORD for each of this cpu's: the mitigation's, or "vulnerable"; or "none"."""
+def mitigations(files: Mapping[str, str], without: Collection[str] = ()) -> str:
+    """Returns FLAW=WORD for each of this cpu's: the mitigation's, or "vulnerable"; or "none".
+
+    `without` are flaws that the cpu does not have, although the kernel believes so.
+    """
     states, is_known = [], False
     for flaw, path in zip(_FLAWS, VULNERABILITIES, strict=True):
         text = files.get(path, "").strip()
         is_known = is_known or bool(text)
+        if flaw in without:
+            continue
         if match := re.match(r"(?:KVM: )?Mitigation: ([^;,]*)", text):
             states.append(f"{flaw}={_word(match[1].partition(' and ')[0])}")
         elif "ulnerable" in text:

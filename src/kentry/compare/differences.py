@@ -64,7 +64,9 @@ def differences(
     """What differs besides the kernels' cost; `names` are the cases asked for, None for all."""
     notes: list[Caveat] = []
     if counted:
-        notes += _differing(old.target, new.target, _TARGET_KEYS)
+        named = all(one.target.get("processor") for one in (old, new))
+        keys = [key if key != "cpu" or not named else "processor" for key in _TARGET_KEYS]
+        notes += _differing(old.target, new.target, keys)
         notes += _instruments(old, new)
     if timed:
         notes += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)

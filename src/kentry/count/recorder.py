@@ -12,6 +12,7 @@ from typing import Literal
 from msgspec import UNSET, UnsetType, structs
 
 from kentry.arch import Arch, find_arch
+from kentry.arch.processors import find_processor
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner, Runner
 from kentry.boot.plugin_trace import Phase, PluginTrace, Window
 from kentry.count.cross_check import REPORT_IT, check_paths, cross_check
@@ -443,6 +444,8 @@ def _caveats(
     found = [caveats.not_time()]
     if kernel.origin.get("kind") != FLOOR:
         found.append(caveats.randomised() if options.randomise else caveats.steady())
+    processor = find_processor(find_arch(kernel.arch), options.cpu)
+    found += [caveats.lacking(options.cpu, lack) for lack in processor.lacks]
     if run.stand_in:
         found.append(caveats.newer_emulator(run.target["emulator"], options.cpu))
     if options.check:

@@ -78,6 +78,7 @@ private_emulator = Template(
     "measured with kentry's own copy of the emulator, {}: plugins cannot read registers"
     " in the installed one",
 )
+lacking = Template("lacking", "emulated {}: {}")
 newer_emulator = Template(
     "private-emulator",
     "measured with kentry's own copy of the emulator, {}: the installed one has no {}",

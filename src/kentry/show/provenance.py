@@ -55,8 +55,10 @@ def kernel_lines(kernel: Mapping[str, Any], label: str = "") -> list[str]:
 def emulator_lines(measured: OnTarget) -> list[Block]:
     """Returns the emulator and the processor, on which the counts depend."""
     target = measured.target
-    model = f"-cpu {target.get('cpu', '?')}"
-    return [target.get("emulator", "?"), model, *processor_lines(target)]
+    # The words that make a named processor are long; they are in JSON and on the page.
+    is_named = target.get("processor", MAX) != MAX
+    model = [] if is_named else [f"-cpu {target.get('cpu', '?')}"]
+    return [target.get("emulator", "?"), *model, *processor_lines(target)]
 
 
 # Of the flaws that the kernel knows, those whose mitigation is not work at each entry, or is none.
@@ -89,7 +91,8 @@ def _processor_line(target: Mapping[str, Any]) -> str:
     if not states:
         return f"{what}; its mitigations are not known"
     at_entry = [one for one in states if not {one, one.partition("=")[0]} & _ELSEWHERE]
-    active = [one for one in at_entry if not one.endswith(_VULNERABLE) and one != "none"]
+    nothing = (_VULNERABLE, "=Unknown", "none")
+    active = [one for one in at_entry if not one.endswith(nothing)]
     without = [one.removesuffix(_VULNERABLE) for one in at_entry if one.endswith(_VULNERABLE)]
     more = f"; vulnerable, without a mitigation: {', '.join(without)}" if without else ""
     at_work = f"mitigations at entry: {' '.join(active)}" if active else "no mitigation at entry"
