@@ -51,6 +51,9 @@ def mitigations(files: Mapping[str, str], without: Collection[str] = ()) -> str:
             continue
         if match := re.match(r"(?:KVM: )?Mitigation: ([^;,]*)", text):
             states.append(f"{flaw}={_word(match[1].partition(' and ')[0])}")
+        elif match := re.match(r"Vulnerable: ([^;,]* attempted)", text):
+            # The kernel does it, and the microcode does not do its part.
+            states.append(f"{flaw}={_word(match[1])}")
         elif "ulnerable" in text:
             states.append(f"{flaw}=vulnerable")
         elif text and not text.startswith("Not affected"):

@@ -103,7 +103,10 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     if plain and (blocks := target.count_blocks(kernel, options, update)):
         cases, unchecked = cross_check(cases, run.trace.checks, blocks, arch.counter)
         lost += unchecked
-    found = _with_loop(run.target.get("mitigations", ""), executed, arch)
+    # The floor knows of no flaw.
+    is_floor = kernel.origin.get("kind") == FLOOR
+    said = "none" if is_floor else run.target.get("mitigations", "")
+    found = _with_loop(said, executed, arch)
     return Recording(
         kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
         target=run.target | ({"mitigations": found} if found else {}),

@@ -32,7 +32,7 @@ A76 = {
     [
         (
             SKYLAKE,
-            "meltdown=PTI spectre_v2=Retpolines bhi=Retpoline mds=vulnerable"
+            "meltdown=PTI spectre_v2=Retpolines bhi=Retpoline mds=Clear-CPU-buffers-attempted"
             " indirect_target_selection=Aligned-branch-return-thunks"
             " spectre_v1=usercopy-swapgs-barriers l1tf=PTE-Inversion"
             " gather_data_sampling=Unknown itlb_multihit=VMX-unsupported",
