@@ -36,7 +36,7 @@ BUDGET = {
     "results": 2993,
     "show": 5327,
     "stats": 693,
-    "study": 2560,
+    "study": 2561,
     "time": 1624,
     "vector": 3044,
 }

@@ -7,11 +7,11 @@
 struct registers {
 	const char *name; /* without the number; null behind the last */
 	long count;	  /* 0: as many as a vector has bytes */
-	long part;	  /* a vector is so many times as long; 0: one byte each */
+	long part;	  /* a vector is this many times as long; 0: one byte each */
 	int filled;	  /* with what fill() fills each; 0: with its number + 1 */
-	long kept;	  /* so many bytes of each are as the program left them, */
+	long kept;	  /* this many bytes of each are as the program left them, */
 	int rest;	  /* the others this, or 0 */
-	long used;	  /* so many of them use() changes */
+	long used;	  /* of these, the bytes that use() changes */
 };
 
 /* A vector unit; arch/ARCH/vector.h has each architecture's. */

@@ -3,9 +3,9 @@
 
 Such a text has lost blank lines, indentation and the blank before a line of context.  All that a
 hunk does not add is in the source: it is found there, blank lines and all, and a header's lengths
-and git's three lines of context say where added lines stand among blank ones.  What is not found,
-or found twice, is said.  The indentation of added lines is lost: they get one tab for it, which C
-and assembly read alike.  Usage: python scripts/restore.py TEXT SPEC FOLDER
+and git's three lines of context say where added lines stand among blank ones.  It
+prints what is not found, or found twice.  The indentation of added lines is lost: they get one tab
+for it, which C and assembly read alike.  Usage: python scripts/restore.py TEXT SPEC FOLDER
 """
 
 from __future__ import annotations

@@ -37,26 +37,27 @@ _ALL, _ALL_OFF = "all", "mitigations=off"
 def ablate_mitigations(unit: Unit) -> Ablation:
     """Measures a kernel as it is, and with each active mitigation, and all, off: a boot each."""
     base = perform(unit).measured()
-    found = active(base.target.get("mitigations", ""))
-    switches = {flaw: word for flaw, word in find_arch(unit.arch).switches.items() if flaw in found}
+    mitigations = active(base.target.get("mitigations", ""))
+    known = find_arch(unit.arch).switches
+    switches = {flaw: words for flaw, words in known.items() if flaw in mitigations}
+    switches[_ALL] = _ALL_OFF
     units = []
-    for flaw, words in {**switches, _ALL: _ALL_OFF}.items():
+    for flaw, words in switches.items():
         append = f"{unit.measurement.append} {words}".strip()
         measurement = replace(unit.measurement, append=append)
         units.append(replace(unit, measurement=measurement, label=f"{flaw}: {words}"))
-    made = [outcome for _, outcome in sorted(outcomes(perform, units), key=lambda one: one[0])]
+    made = dict(outcomes(perform, units))
     trials = []
-    for (flaw, words), outcome in zip({**switches, _ALL: _ALL_OFF}.items(), made, strict=True):
-        off, problem = outcome.recording, outcome.error.sentence if outcome.error else ""
-        left = active(off.target["mitigations"]).get(flaw) if off else None
-        if left and left == found.get(flaw):
-            off, problem = None, f"{words} leaves it on: {left}."
-        what = found.get(flaw, "")
+    for place, (flaw, words) in enumerate(switches.items()):
+        off, error = made[place].recording, made[place].error
+        problem, what = error.sentence if error else "", mitigations.get(flaw, "")
+        if off and what and active(off.target["mitigations"]).get(flaw) == what:
+            off, problem = None, f"{words} leaves it on: {what}."
         trials.append(Trial(flaw, True, (), off, base, problem, what, words))
-    none = [flaw for flaw in found if flaw not in switches]
     trials += [
-        Trial(flaw, True, on=base, problem=f"No word of the kernel switches {found[flaw]} off.")
-        for flaw in none
+        Trial(flaw, True, on=base, problem=f"No word of the kernel switches {what} off.")
+        for flaw, what in mitigations.items()
+        if flaw not in switches
     ]
     return tabulate(base, trials)
 
