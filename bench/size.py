@@ -22,26 +22,26 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 450,
-    "arch": 1558,
+    "arch": 1561,
     "boot": 2227,
-    "commands": 2997,
+    "commands": 3004,
     "compare": 2028,
-    "count": 1301,
+    "count": 1306,
     "host": 1385,
     "importing": 517,
     "kernels": 3942,
     "machines": 1385,
     "models": 984,
     "path": 1257,
-    "results": 2993,
-    "show": 5327,
+    "results": 2995,
+    "show": 5329,
     "stats": 693,
     "study": 2561,
     "time": 1624,
     "vector": 3044,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35610
+TESTS_BUDGET = 35624
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -106,6 +106,13 @@ def find_processor(arch: Arch, text: str = MAX) -> Processor:
     return Processor(name=text, model=text)
 
 
+def vector_bits(arch: Arch, processor: str, unit: str, length: int | None = None) -> int:
+    """A vector length in bits: `length`, or else the processor's default for the unit."""
+    row = names_of(arch.name).get(processor)
+    own = row.lengths.get(unit) if row else None
+    return length or (own or (arch.vector.unit(unit) or arch.vector.units[0]).lengths)[0]
+
+
 def processor_of_core(arch: Arch, core: str) -> Processor | None:
     """The processor with a core that LLVM calls so; None where the table has none."""
     rows = table()[arch.name].values()

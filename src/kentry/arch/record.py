@@ -156,10 +156,6 @@ class VectorSide:
         """The policy of Linux of that release."""
         return max(row for row in self.policies if row[0] <= release)[1]
 
-    def bits(self, unit: str, length: int | None = None) -> int:
-        """A vector length in bits: `length`, or else the unit's default."""
-        return length or (self.unit(unit) or self.units[0]).lengths[0]
-
 
 @dataclass(frozen=True)
 class Decoding:

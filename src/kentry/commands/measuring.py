@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from kentry.boot.emulator import check_append
 from kentry.boot.exact import ExactOptions
 from kentry.commands import options, values
 from kentry.count.catalogue import catalogue, choose, match, matrix
+from kentry.count.vector_units import check_length
 from kentry.errors import UserError
 from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import arch_of
@@ -321,6 +323,11 @@ class MatrixOptions(MeasureOptions):
         exact = super().measurement(arch)
         if self.vl:
             words = self.case_words(arch)
+            # Names do not tell the architecture's own default length from the processor's.
+            processor = find_processor(arch, exact.cpu)
+            if processor.name != MAX:
+                for length, unit in product(self.vl, processor.lengths):
+                    check_length(processor, unit, length)
             names = (name for length in self.vl for name in choose(arch, words, length))
             exact = replace(exact, cases=tuple(dict.fromkeys(names)))
         if self.matrix is None:

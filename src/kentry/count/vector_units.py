@@ -7,7 +7,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from kentry.arch import find_arch
-from kentry.arch.processors import MAX, find_processor
+from kentry.arch.processors import MAX, Processor, find_processor
 from kentry.arch.record import Unit
 from kentry.boot.exact import ExactOptions, GuestRun
 from kentry.errors import KernelError, UserError
@@ -44,12 +44,17 @@ def check_options(kernel: Kernel, options: ExactOptions) -> None:
         check_built_in(kernel, unit)
     processor = find_processor(arch, options.cpu)
     for state in states:
-        has = processor.lengths.get(state.unit, ())
-        if state.length and has and state.length not in has:
-            raise UserError(
-                f"The processor {processor.name} has no vectors of {state.length} bits.",
-                f"Use vl={' or vl='.join(map(str, has))}, or another --cpu.",
-            )
+        check_length(processor, state.unit, state.length)
+
+
+def check_length(processor: Processor, unit: str, length: int | None) -> None:
+    """UserError for a vector length in bits that the processor does not have."""
+    has = processor.lengths.get(unit, ())
+    if length and has and length not in has:
+        raise UserError(
+            f"The processor {processor.name} has no vectors of {length} bits.",
+            f"Use vl={' or vl='.join(map(str, has))}, or another --cpu.",
+        )
 
 
 def check_built_in(kernel: Kernel, unit: Unit) -> None:

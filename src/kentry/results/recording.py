@@ -19,6 +19,7 @@ from msgspec.structs import force_setattr, replace
 
 from kentry import __version__
 from kentry.arch import find_arch
+from kentry.arch.processors import MAX, vector_bits
 from kentry.errors import ContradictionError
 from kentry.host.cache import write_atomically
 from kentry.results.case_name import CaseName
@@ -794,12 +795,12 @@ _CASE_KEYS = (
 def to_json(recording: Recording) -> dict[str, Any]:
     """The recording as the file has it."""
     document = structs_to_json(replace(recording, cases=[], code=[]))
-    document["cases"] = [_case_to_json(one, recording.kernel["arch"]) for one in recording.cases]
+    document["cases"] = [_case_to_json(one, recording) for one in recording.cases]
     document["code"] = structs_to_json(CodeFile.packed(recording.code))
     return {key: document[key] for key in _KEYS if key in document}
 
 
-def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
+def _case_to_json(case: CaseResult, recording: Recording) -> dict[str, Any]:
     if not case.metrics and not case.noisy:
         raise ValueError(f"{case.name}: no metric")
     document = structs_to_json(case)
@@ -811,7 +812,8 @@ def _case_to_json(case: CaseResult, arch: str) -> dict[str, Any]:
     document["functions"] = [{"name": name, "instructions": n} for name, n in case.functions]
     if state := case.parsed.state:
         # Only here is the architecture needed: imported numbers may be of any other.
-        bits = find_arch(arch).vector.bits(state.unit, state.length)
+        arch, cpu = find_arch(recording.kernel["arch"]), recording.target.get("processor", MAX)
+        bits = vector_bits(arch, cpu, state.unit, state.length)
         document["vector"] = {"unit": state.unit, "use": state.use, "vl": bits}
         document["vector"]["calls"] = state.calls
         if case.events is not None:

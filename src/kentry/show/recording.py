@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from kentry.arch import ARCHES, Arch
+from kentry.arch.processors import MAX, vector_bits
 from kentry.path.metrics import part_amounts
 from kentry.results import caveats
 from kentry.results.case_name import CaseName, State
@@ -157,9 +158,10 @@ def matrix_blocks(recording: Recording, arch: Arch) -> list[Block]:
     keys = [text_column("case"), Column("vl"), text_column("state")]
     events = text_column("events per call", wraps=True)
     table = Table([*keys, Column("instructions"), Column("x none"), events], keys=len(keys))
+    cpu = recording.target.get("processor", MAX)
     above: tuple[str, int] | None = None
     for case, state in cells:
-        label = (case.parsed.call, arch.vector.bits(state.unit, state.length))
+        label = (case.parsed.call, vector_bits(arch, cpu, state.unit, state.length))
         count, calls = case.metrics[INSTRUCTIONS], case.parsed.calls
         base = without_use(case, state, cells)
         ratio = None

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from kentry.arch import ARCHES
-from kentry.arch.processors import MAX, all_names, find_processor, names_of, table
+from kentry.arch.processors import MAX, all_names, find_processor, names_of, table, vector_bits
 from kentry.boot.emulator import check_append
 from kentry.errors import UserError
 from tests import ROOT
@@ -32,6 +32,14 @@ def test_a_row_says_what_a_processor_is_and_where_that_is_from(arch: str, name: 
     assert len(properties) == len(set(properties))
 
 
+def test_a_case_has_the_vector_length_of_its_processor() -> None:
+    assert vector_bits(ARCHES["riscv64"], "sifive-x280", "vec") == 512
+    assert vector_bits(ARCHES["arm64"], "graviton3", "vec") == 256
+    assert vector_bits(ARCHES["arm64"], "graviton3", "vec", 128) == 128
+    for name in (MAX, "cortex-a76", "cortex-a57"):
+        assert vector_bits(ARCHES["arm64"], name, "vec") == 128
+
+
 def test_the_page_of_processors_has_a_boot_and_silicon_for_each() -> None:
     folder = ROOT / "docs" / "reference"
     booted = json.loads((folder / "processors.json").read_text())
@@ -41,7 +49,10 @@ def test_the_page_of_processors_has_a_boot_and_silicon_for_each() -> None:
         assert all(row["getppid"] > 200 for row in booted[arch].values())
     names = {name for rows in table().values() for name in rows}
     assert set(silicon) <= names and set(table()["x86_64"]) <= set(silicon)
-    assert all(row["how"] in {"published", "derived"} and row["source"] for row in silicon.values())
+    assert {row["how"] for row in silicon.values() if "how" in row} == {"published", "derived"}
+    assert all("source" in row or "features" in row for row in silicon.values())
+    for rows in table().values():
+        assert any("features" in silicon.get(name, {}) for name in rows)
 
 
 def test_no_two_processors_have_one_name() -> None:

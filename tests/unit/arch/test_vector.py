@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
+from kentry.arch.processors import MAX, vector_bits
 from kentry.arch.record import VectorSide, word
 
 ARM64, RISCV64, X86_64 = (ARCHES[name].vector for name in ("arm64", "riscv64", "x86_64"))
@@ -150,8 +151,8 @@ def test_markers_and_lengths_are_what_they_may_be(arch: Arch) -> None:
     for unit in arch.vector.units:
         assert all(bits % 128 == 0 for bits in unit.lengths)
         assert arch.vector.unit(unit.name) is unit
-        assert arch.vector.bits(unit.name) == unit.lengths[0]
-        assert arch.vector.bits(unit.name, 384) == 384
+        assert vector_bits(arch, MAX, unit.name) == unit.lengths[0]
+        assert vector_bits(arch, MAX, unit.name, 384) == 384
     assert arch.vector.unit("mmx") is None
 
 

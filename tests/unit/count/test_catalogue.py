@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
+from kentry.arch.processors import MAX, vector_bits
 from kentry.boot.exact import ExactOptions
 from kentry.commands.measuring import CASE
 from kentry.count.catalogue import VECTOR, catalogue, choose, choose_timed, matrix, on_floor
@@ -132,7 +133,7 @@ def test_what_is_chosen_is_chosen_again_by_its_name(arch: Arch, data: st.DataObj
     assert choose(arch, [name]) == [name]
     state = CaseName.parse(name).state
     assert state and (state.unit, state.use) == (unit.name, use)
-    assert arch.vector.bits(state.unit, state.length) == (length or unit.lengths[0])
+    assert vector_bits(arch, MAX, state.unit, state.length) == (length or unit.lengths[0])
 
 
 # --- what is not to be had -----------------------------------------------
