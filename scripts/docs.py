@@ -290,14 +290,25 @@ def _processors_page() -> str:
             count = most[name].get("getppid", "does not boot")
             boards = ", ".join(row.boards)
             lines.append(f"| `{name}` | {boards} | {since} | {vectors(row) or '-'} | {count} |")
+        lacks, sources = (
+            [one for one in sides[0] if all(one in side for side in sides)]
+            for sides in zip(*((row.lacks, row.sources) for row in rows.values()), strict=True)
+        )
+        lines += ["", "Each of them:", "", *(f"- {sentence}" for sentence in lacks)]
+        lines += ["", f"Sources of all: {'; '.join(sources)}."]
         for name, row in rows.items():
             lines += ["", f"### {name}", "", f"QEMU: `-cpu {row.qemu()}`"]
             lines[-1] += f", `-machine {row.machine}`" if row.machine else ""
             lines[-1] += f"; the kernel's words: `{' '.join(row.words)}`" if row.words else ""
-            lines += ["", *(f"- {sentence}" for sentence in row.lacks)]
+            if own := [sentence for sentence in row.lacks if sentence not in lacks]:
+                lines += ["", *(f"- {sentence}" for sentence in own)]
             if name in silicon:
-                lines += _against_silicon(silicon[name], most[name].get("mitigations", ""))
-            lines += ["", f"Sources: {'; '.join(row.sources)}."]
+                if "how" in silicon[name]:
+                    lines += _against_silicon(silicon[name], most[name].get("mitigations", ""))
+                if "features" in silicon[name]:
+                    lines += _features(silicon[name], most[name].get("features", ""))
+            own = [source for source in row.sources if source not in sources]
+            lines += ["", f"Sources: {'; '.join(own)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -321,6 +332,27 @@ def _against_silicon(silicon: dict[str, str], recorded: str) -> list[str]:
     if not rows:
         return ["", f"The kernel reports the same as on {where}."]
     return ["", f"Against {where}:", "", "| flaw | silicon | QEMU |", "|---|---|---|", *rows]
+
+
+def _features(silicon: dict[str, str], recorded: str) -> list[str]:
+    """What differs in /proc/cpuinfo; `silicon` is a table of silicon.toml."""
+
+    def names(text: str) -> list[str]:
+        # An isa of riscv64 is letters, and then words.
+        letters, *words = text.removeprefix("rv64").split("_") if text[:4] == "rv64" else ("", text)
+        return [*letters, *" ".join(words).split()]
+
+    sides = names(silicon["features"]), names(recorded)
+    rows = [
+        f"- {where}: {', '.join(f'`{name}`' for name in more)}"
+        for where, more in (
+            ("only on silicon", [name for name in sides[0] if name not in sides[1]]),
+            ("only under QEMU", [name for name in sides[1] if name not in sides[0]]),
+        )
+        if more
+    ]
+    where = f"`/proc/cpuinfo` of silicon ({silicon['machine']})"
+    return ["", f"Against {where}:", "", *rows] if rows else ["", f"The same features as {where}."]
 
 
 def _commands_page() -> str:
