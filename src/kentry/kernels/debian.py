@@ -47,7 +47,7 @@ _ROLES = {"vmlinuz": "image", "vmlinux": "image", "config": "config"}
 _ABI = r"(?P<abi>\d+\.\d+\.\d+(?:[-+~.](?:\d|deb|bpo|rc)[\w.]*)*)"
 
 # linux-source-6.12, and since 7.0 of backports linux-source-7.3 likewise.
-_SOURCE = r"linux-source-(?P<series>\d+\.\d+)"
+_SOURCE = r"linux-source-(?P<abi>\d+\.\d+)"
 _CONFIG = r"linux-config-(\d+)\.(\d+)"
 _MANIFEST = "source.json"
 
@@ -169,28 +169,31 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
     return f"linux-(?P<part>image|binary|base)-{_ABI}-(?:{any_of_them})"
 
 
-def select(candidates: list[Candidate], prefix: str, pattern: str) -> Candidate | None:
-    """Return the newest of `candidates` whose name `pattern` matches and whose version fits."""
+def fitting(candidates: Sequence[Candidate], prefix: str, pattern: str) -> list[Candidate]:
+    """Return those whose name `pattern` matches and whose version fits `prefix`, oldest first."""
     # `prefix` begins the version or that in the name; a part of it ends there: 6.1 is not 6.12.
     from debian.debian_support import Version
 
     start = re.compile(re.escape(prefix) + r"(?![A-Za-z0-9])")
-    fitting = []
-    for one in candidates:
-        name = re.fullmatch(pattern, one.package)
-        if name and name["part"] == "image":
-            plain = one.version.rpartition(":")[2]
+    chosen = []
+    for candidate in candidates:
+        name = re.fullmatch(pattern, candidate.package)
+        if name and name.groupdict().get("part", "image") == "image":
+            plain = candidate.version.rpartition(":")[2]
             if prefix in (OLDEST, NEWEST) or start.match(plain) or start.match(name["abi"]):
-                fitting.append(one)
-    fitting.sort(key=lambda one: (Version(one.version), Version(one.package)))
-    return fitting[0 if prefix == OLDEST else -1] if fitting else None
+                chosen.append(candidate)
+    return sorted(chosen, key=lambda one: (Version(one.version), Version(one.package)))
 
 
 def _roots(arch: Arch) -> list[AptRoot]:
     return [AptRoot(arch.debian, release) for release in RELEASES]
 
 
-def _problems(roots: list[AptRoot]) -> list[str]:
+def _listed(roots: Sequence[AptRoot], pattern: str, update: Update) -> list[Candidate]:
+    return [candidate for root in roots for candidate in root.candidates(pattern, update)]
+
+
+def _problems(roots: Sequence[AptRoot]) -> list[str]:
     return [line for root in roots for line in root.problems]
 
 
@@ -198,15 +201,13 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
     """List the specs of all versions of debian:VERSION in the archive, oldest first; UserError."""
     pattern = name_pattern(arch, spec.options.get("flavour"))
     roots = _roots(arch)
-    candidates = [one for root in roots for one in root.candidates(pattern, update)]
-    fitting = []
-    while one := select(candidates, spec.value, pattern):
-        fitting.append(one.version)
-        candidates = [other for other in candidates if other.version != one.version]
-    if not fitting:
+    versions = [
+        one.version for one in fitting(_listed(roots, pattern, update), spec.value, pattern)
+    ]
+    if not versions:
         raise _not_found(roots, spec, arch, update)
     more = "".join(f",{name}={value}" for name, value in spec.options.items())
-    return [f"debian:{version}{more}" for version in reversed(fitting)]
+    return [f"debian:{version}{more}" for version in dict.fromkeys(versions)]
 
 
 def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
@@ -237,12 +238,12 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
         else:
             # The lists may be older than the mirror, so there are two tries.
             try:
-                stored = _download(packages, arch, update)
+                stored = _download(packages, update)
             except FetchError:
                 again = root.refresh(update) and _search([root], spec.value, pattern, update)
                 if not again:
                     raise
-                stored = _download(again, arch, update)
+                stored = _download(again, update)
     note = ""
     if stored["version"] != spec.value:
         # A suite that failed might have had a newer version, or had it first.
@@ -255,16 +256,16 @@ def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> 
     matches: list[_Packages] = []
     for root in roots:
         candidates = root.candidates(pattern, update)
-        chosen = select(candidates, prefix, pattern)
-        if chosen:
-            matches.append((root, kernel_parts(candidates, chosen)))
-        if matches and prefix not in (OLDEST, NEWEST):
-            break
+        if chosen := fitting(candidates, prefix, pattern):
+            newest_or_oldest = chosen[0 if prefix == OLDEST else -1]
+            matches.append((root, kernel_parts(candidates, newest_or_oldest)))
+            if prefix not in (OLDEST, NEWEST):
+                break
     # Releases are in order, so the ends of all are the ends of the first and the last.
     return matches[-1 if prefix == NEWEST else 0] if matches else None
 
 
-def _download(packages: _Packages, arch: Arch, update: Update) -> _Manifest:
+def _download(packages: _Packages, update: Update) -> _Manifest:
     root, parts = packages
     paths: list[Path] = []
     try:
@@ -286,7 +287,7 @@ def _not_found(roots: list[AptRoot], spec: Spec, arch: Arch, update: Update) -> 
     problems = _problems(roots)
     pattern = name_pattern(arch, spec.options.get("flavour"))
     any_flavour = f"linux-image-{_ABI}-(?P<flavour>.*)"
-    candidates = [one for root in roots for one in root.candidates(any_flavour, update)]
+    candidates = _listed(roots, any_flavour, update)
     if not candidates and problems:
         return lists_error(problems)
     named = [one for one in candidates if re.fullmatch(pattern, one.package)]
@@ -311,30 +312,19 @@ def _not_found(roots: list[AptRoot], spec: Spec, arch: Arch, update: Update) -> 
 
 def revision(spec: Spec, update: Update) -> Revision:
     """Find source:6.12's newest package, which is unpacked once: 2.5 GB; UserError, FetchError."""
-    from debian.debian_support import Version
-
     roots = _roots(host_arch())
-    start = re.compile(re.escape(spec.value) + r"(?![A-Za-z0-9])")
-    names: set[str] = set()
-    fitting: list[Candidate] = []
-    for root in roots:
-        candidates = root.candidates(_SOURCE, update)
-        names |= {one.package.removeprefix("linux-source-") for one in candidates}
-        for one in candidates:
-            version = one.version.rpartition(":")[2]
-            if one.package == f"linux-source-{spec.value}" or start.match(version):
-                fitting.append(one)
-        if fitting:
-            break
-    else:
-        if not names and (problems := _problems(roots)):
+    ends = (OLDEST, NEWEST)  # of kernels only
+    packages = None if spec.value in ends else _search(roots, spec.value, _SOURCE, update)
+    if not packages:
+        listed = _listed(roots, _SOURCE, update)
+        if not listed and (problems := _problems(roots)):
             raise lists_error(problems)
+        names = sorted({one.package.removeprefix("linux-source-") for one in listed})
         raise UserError(
             f"Debian has no kernel source {spec.value}.",
-            f"Versions that exist: {', '.join(sorted(names)) or 'none'};"
-            " for others use tree:DIR@REV.",
+            f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
         )
-    candidate = max(fitting, key=lambda one: Version(one.version))
+    root, (candidate,) = packages
     repository = Repository(f"package {candidate.sha256}")
     ids = read_json(repository.folder / _MANIFEST)
     if not ids:

@@ -10,7 +10,6 @@ apply as another one: a diff is checked before it is applied.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import posixpath
@@ -24,10 +23,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
-from kentry.host.cache import no_space_is_an_error, read_bytes, read_json, write_json
-from kentry.host.process import need, run
+from kentry.host.cache import read_bytes
 from kentry.kernels.repository import Git, Revision
-from kentry.progress import Update
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."
@@ -104,15 +101,9 @@ def _mails(named: Path) -> Iterator[Patch]:
         yield from _file(file)
 
 
-def _plain_git(*words: str, folder: Path, feed: bytes) -> str:
-    """Run git outside of a repository, the same for every user; CalledProcessError if it fails."""
-    env = {
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CEILING_DIRECTORIES": str(folder.parent),
-        "LC_ALL": "C",
-    }
-    return run([need("git", "git"), *words], env=env, cwd=folder, feed=feed).stdout
+def _no_repository(folder: Path) -> Git:
+    """Return git in a folder that is no repository, the same for every user."""
+    return Git(folder / "none", folder)
 
 
 def _one_line(text: str) -> str:
@@ -171,10 +162,11 @@ def _file(file: Path) -> Iterator[Patch]:
         mbox = b"From: \nSubject: %b\n\n%b" % (subject, data)
     with TemporaryDirectory(prefix="kentry-mail-") as name:
         folder = Path(name)
+        git = _no_repository(folder)
         # git format-patch does not quote "From "; an archive does.
         quoting = [] if _FORMAT_PATCH.match(mbox) else ["--mboxrd"]
         try:
-            _plain_git("mailsplit", "-b", *quoting, f"-o{folder}", folder=folder, feed=mbox)
+            git("mailsplit", "-b", *quoting, f"-o{folder}", feed=mbox)
             mails = sorted(folder.iterdir())
             if len(mails) > _MOST_MESSAGES:
                 raise UserError(
@@ -183,20 +175,20 @@ def _file(file: Path) -> Iterator[Patch]:
                 )
             for number, mail in enumerate(mails, 1):
                 source = f"{file}, message {number}" if len(mails) > 1 else str(file)
-                patch = _patch(file, source, mail.read_bytes(), folder)
+                patch = _patch(file, source, mail.read_bytes(), git, folder)
                 at = data.find(patch.diff) if patch.diff else -1
                 yield replace(patch, line=data.count(b"\n", 0, at) + 1 if at >= 0 else 0)
         except subprocess.CalledProcessError as err:
             raise UserError(f"git cannot read {file} as mail.", FETCH_RAW, err.stderr) from err
 
 
-def _patch(file: Path, source: str, mail: bytes, folder: Path) -> Patch:
+def _patch(file: Path, source: str, mail: bytes, git: Git, folder: Path) -> Patch:
     # quoted-cr: base64 and quoted-printable hide carriage returns.  Not --encoding=UTF-8, the
     # default: git 2.39 does not convert at all if it is given.
     words = ("mailinfo", "-k", "--no-scissors", "--quoted-cr=strip")
     log, diff = folder / "log", folder / "diff"
     fields = dict.fromkeys(("Author", "Email", "Subject", "Date"), "")
-    for row in _plain_git(*words, str(log), str(diff), folder=folder, feed=mail).split("\n"):
+    for row in git(*words, str(log), str(diff), feed=mail).stdout.split("\n"):
         key, _, value = row.partition(": ")
         if key in fields:
             fields[key] = _one_line(f"{fields[key]} {value}")
@@ -322,7 +314,8 @@ def _check_diff(name: str, patch: Patch) -> None:
     with TemporaryDirectory(prefix="kentry-diff-") as folder:
         try:
             words = ("apply", "--numstat", "-z")
-            rows = _plain_git(*words, folder=Path(folder), feed=patch.diff).split("\0")
+            git = _no_repository(Path(folder))
+            rows = git(*words, feed=patch.diff).stdout.split("\0")
         except subprocess.CalledProcessError as err:
             sentence = f"{name} is damaged: git apply cannot read it."
             raise UserError(sentence, FETCH_RAW, err.stderr) from err
@@ -379,74 +372,53 @@ class Step:
     problem: str = ""
 
 
-def apply_patches(base: Revision, patches: Sequence[Patch], update: Update) -> list[Step]:
+def apply_patches(base: Revision, patches: Sequence[Patch]) -> list[Step]:
     """Make a step of each patch, on those before that apply; UserError if it leaves the tree."""
-    repository = base.repository
-    steps = []
-    commit, checked_out = base.commit, ""
-    with no_space_is_an_error(repository.folder), contextlib.ExitStack() as lock:
-        # To apply a patch again would touch its files, and so have them compiled again.
-        memory = repository.folder / "applied.json"
-        before = read_json(memory)
-        applied = dict(before)
+    # In an index of their own, so that no file of the work tree is touched and compiled again.
+    repository, steps, commit = base.repository, [], base.commit
+    with TemporaryDirectory(prefix="kentry-patch-") as folder:
+        git = Git(repository.git.folder, repository.work, f"{folder}/index")
+        git("read-tree", commit)
         for number, patch in enumerate(patches, 1):
-            parts = (patch.author.encode(), patch.date.encode(), patch.message, patch.diff)
-            key = f"{commit} {hashlib.sha256(bytes(1).join(parts)).hexdigest()}"
-            after = applied.get(key, "")
-            if not after or repository.git("cat-file", "-e", after, check=False).returncode:
-                if not checked_out:
-                    # A series that was applied before waits for nobody.
-                    lock.enter_context(repository.locked(update))
-                if checked_out != commit:
-                    repository.check_out(commit, update)
-                    checked_out = commit
-                update(None, "applying the patch")
-                try:
-                    after = _apply(repository.git, patch)
-                except PatchError as err:
-                    steps.append(Step(number, patch.subject, None, err.sentence))
-                    continue
-                checked_out = applied[key] = after
-            commit = after
+            try:
+                commit, tree = _apply(git, commit, patch)
+            except PatchError as err:
+                steps.append(Step(number, patch.subject, None, err.sentence))
+                continue
             origin = {**base.origin, "patch": patch.subject, "patched_commit": commit}
-            tree = repository.git.line("rev-parse", f"{commit}^{{tree}}")
             revision = Revision(repository, commit, tree, origin)
             steps.append(Step(number, patch.subject, revision))
-        if applied != before:
-            write_json(memory, read_json(memory) | applied)
     return steps
 
 
-def _apply(git: Git, patch: Patch) -> str:
-    """Commit a patch as git am does; PatchError: does not apply; UserError: leaves the tree."""
-    with TemporaryDirectory(prefix="kentry-patch-") as name:
-        diff, message = Path(name, "diff"), Path(name, "message")
-        diff.write_bytes(patch.diff)
-        message.write_bytes(patch.message)
-        done = git("apply", "--index", "--whitespace=nowarn", str(diff), check=False)
-        if done.returncode:
-            raise PatchError(f"does not apply: {_why(done.stderr)}.")
-        # A link that the patch makes may not lead out of the tree, however the patch makes it.
-        rows = git("diff-index", "--cached", "--no-renames", "-z", "HEAD").stdout.split("\0")
-        for row, path in zip(rows[::2], rows[1::2], strict=False):
-            _, mode, _, blob, _ = row.split()
-            what = f"The patch '{patch.subject}' makes {_one_line(path)}"
-            if mode == "160000":
-                raise UserError(f"{what} a submodule.", _LOOK_AT_IT)
-            if mode != "120000":
-                continue
-            target = git("cat-file", "blob", blob).stdout
-            leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-            # Where a link leads that goes up after it went down depends on other links.
-            parts = [part for part in target.split("/") if part not in ("", ".")]
-            climbs = ".." in itertools.dropwhile(lambda part: part == "..", parts)
-            if not target or climbs or leads[0] == "/" or {"..", ".git"} & set(leads.split("/")):
-                where = f"a symbolic link to '{_one_line(target)}', which leads out of the tree."
-                raise UserError(f"{what} {where}", _LOOK_AT_IT)
-        words = ("--quiet", "--allow-empty", "--no-verify", "--cleanup=whitespace")
-        origin = (f"--author={patch.author}", f"--date={patch.date}", f"--file={message}")
-        git("commit", *words, *origin)
-    return git.line("rev-parse", "HEAD")
+def _apply(git: Git, parent: str, patch: Patch) -> tuple[str, str]:
+    """Return the commit that git am would make, and its tree; PatchError where it cannot."""
+    done = git("apply", "--cached", "--whitespace=nowarn", check=False, feed=patch.diff)
+    if done.returncode:
+        raise PatchError(f"does not apply: {_why(done.stderr)}.")
+    tree = git.line("write-tree")
+    # A link that the patch makes may not lead out of the tree, however the patch makes it.
+    rows = git("diff-tree", "-r", "--no-renames", "-z", parent, tree).stdout.split("\0")
+    for row, path in zip(rows[::2], rows[1::2], strict=False):
+        _, mode, _, blob, _ = row.split()
+        what = f"The patch '{patch.subject}' makes {_one_line(path)}"
+        if mode == "160000":
+            raise UserError(f"{what} a submodule.", _LOOK_AT_IT)
+        if mode != "120000":
+            continue
+        target = git("cat-file", "blob", blob).stdout
+        leads = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        # Where a link leads that goes up after it went down depends on other links.
+        parts = [part for part in target.split("/") if part not in ("", ".")]
+        climbs = ".." in itertools.dropwhile(lambda part: part == "..", parts)
+        if not target or climbs or leads[0] == "/" or {"..", ".git"} & set(leads.split("/")):
+            where = f"a symbolic link to '{_one_line(target)}', which leads out of the tree."
+            raise UserError(f"{what} {where}", _LOOK_AT_IT)
+    message = git("stripspace", feed=patch.message).stdout.encode()
+    name, _, address = patch.author.removesuffix(">").rpartition(" <")
+    author = {"NAME": name, "EMAIL": address, "DATE": patch.date}
+    env = {f"GIT_AUTHOR_{what}": text for what, text in author.items()}
+    return git("commit-tree", "-p", parent, tree, feed=message, env=env).stdout.strip(), tree
 
 
 def _why(stderr: str) -> str:

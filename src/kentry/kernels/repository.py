@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,12 +84,15 @@ class Git:
         }
         self._work = work
 
-    def __call__(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: str, check: bool = True, feed: bytes = b"", env: Mapping[str, str] = _PLAIN
+    ) -> subprocess.CompletedProcess[str]:
         """Run git WORDS in the work tree; UserError where the disk is full."""
         cwd = self._work if self._work.is_dir() else self.folder
-        own = [f"{name}={value}" for name, value in self._env.items()]
+        own = [f"{name}={value}" for name, value in {**self._env, **env}.items()]
         unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
-        done = run(["env", *unset, *own, need("git", "git"), *words], cwd=cwd, check=False)
+        argv = ["env", *unset, *own, need("git", "git"), *words]
+        done = run(argv, cwd=cwd, check=False, feed=feed)
         if done.returncode and re.search(FULL_DISK, done.stderr):
             raise UserError(
                 f"No space is left for {self.folder}.",

@@ -68,7 +68,7 @@ def resolve_source(spec: str, update: Update) -> Revision:
     revision = _SOURCES[parsed.kind](parsed, update)
     if "patches" in parsed.options:
         patches = read_patches([parsed.path("patches")]).patches
-        for step in apply_patches(revision, patches, update):
+        for step in apply_patches(revision, patches):
             if step.revision is None:
                 raise PatchError(
                     f"Patch {step.number}, '{step.subject}', {step.problem}",
@@ -102,7 +102,7 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
         )
     series = read_patches([Path(os.path.expanduser(name)) for name in patches])
     revision = resolve_source(base, update)
-    steps = tuple(apply_patches(revision, series.patches, update))
+    steps = tuple(apply_patches(revision, series.patches))
     trailers = (series.base_commit, series.change_id)
     return Lineup(base, parse(base).options, revision, steps, *trailers, series.notes)
 

@@ -21,7 +21,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 from kentry.arch import Arch
-from kentry.path.calls import parts, split_calls
+from kentry.path.calls import parts_of
 from kentry.results.recording import ABOUT_PATHS, Access, Instruction
 
 # A function, a part or the number of a call.
@@ -229,12 +229,7 @@ def part_amounts(
     path: Sequence[Instruction], accesses: Sequence[Access] | None, arch: Arch
 ) -> dict[str, dict[str, int]]:
     """Each metric by part of the path, in the order of execution; metrics without any left out."""
-    names = [
-        part.name
-        for call in split_calls(path)
-        for part in parts(call, arch)
-        for _ in part.instructions
-    ]
+    names = list(parts_of(path, arch))
     by_part = {
         metric: shares(own, names) for metric, own in amounts(path, accesses, arch).items() if own
     }

@@ -22,7 +22,6 @@ from kentry.kernels.patches import (
     read_patches,
 )
 from tests.unit.kernels import sources
-from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, git, put
 
 ENTRY = "arch/arm64/kernel/entry.c"
@@ -43,7 +42,7 @@ def new_tree(folder: Path) -> Path:
 
 
 def steps(tree: Path, series: PatchSeries) -> list[Step]:
-    return apply_patches(trees.of_commit(tree, "HEAD"), series.patches, Said())
+    return apply_patches(trees.of_commit(tree, "HEAD"), series.patches)
 
 
 def apply(tree: Path, series: PatchSeries) -> None:
@@ -52,7 +51,7 @@ def apply(tree: Path, series: PatchSeries) -> None:
     assert [step.problem for step in done if step.problem] == []
     revision = done[-1].revision
     assert revision
-    git(tree, "fetch", "-q", str(revision.repository.git.folder), "HEAD")
+    git(tree, "fetch", "-q", str(revision.repository.git.folder), revision.commit)
     git(tree, "reset", "-q", "--hard", revision.commit)
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -235,28 +234,6 @@ def test_a_patch_that_does_not_apply(linux: Path, patches: list[str], tmp_path: 
     text = sources.fork_c(first=10, third=10)
     other = sources.repository(tmp_path / "other", {"kernel/fork.c": text})
     assert third.revision.tree == git(other, "rev-parse", "HEAD^{tree}")
-
-
-def test_a_second_call_touches_nothing(linux: Path, patches: list[str]) -> None:
-    spec = f"tree:{linux}@v6.12"
-    found = line_up(spec, *patches)
-    work = found.base.repository.work
-    before = sources.listing(work)
-    again = line_up(spec, *patches)
-    assert sources.listing(work) == before
-    assert trees(again) == trees(found)
-    # A longer series goes on where it was.
-    assert trees(line_up(spec, *patches[:2])) == trees(found)[:2]
-    assert sources.listing(work) == before
-
-
-def test_a_commit_that_is_gone_is_made_again(linux: Path, patches: list[str]) -> None:
-    spec = f"tree:{linux}@v6.12"
-    found = line_up(spec, *patches)
-    memory = found.base.repository.folder / "applied.json"
-    known = json.loads(memory.read_text())
-    memory.write_text(json.dumps(dict.fromkeys(known, "0" * 40)))
-    assert trees(line_up(spec, *patches)) == trees(found)
 
 
 @pytest.mark.parametrize("name", ["missing.patch", "../missing.patch", "a/../../missing.patch"])

@@ -303,7 +303,7 @@ def applied(found: Revision, grown: Path, commit: str = "HEAD") -> Revision | No
     """The source with the patch of a commit; None where it does not apply."""
     file = grown.with_name("a.patch")
     file.write_text(git(grown, "format-patch", "-1", "--stdout", commit) + "\n")
-    return apply_patches(found, read_patches([file]).patches, Said())[0].revision
+    return apply_patches(found, read_patches([file]).patches)[0].revision
 
 
 def test_only_files_that_differ_are_written(grown: Path) -> None:
@@ -358,7 +358,7 @@ def test_what_a_killed_run_left_is_gone(grown: Path, interrupt: Callable[[Revisi
     done = applied(old, grown)
     assert done
     assert done.tree == new.tree
-    assert content(new.repository.work) == wanted
+    assert check_out(done) == wanted
 
 
 def test_its_version_is_its_makefiles(tmp_path: Path) -> None:
@@ -397,17 +397,21 @@ def test_a_file_that_a_clone_lacks_is_named(grown: Path) -> None:
         found.repository.check_out(found.commit, Said())
 
 
-def test_patches_that_were_applied_wait_for_no_other_kentry(grown: Path) -> None:
+def test_patches_wait_for_no_other_kentry_and_touch_no_file(grown: Path) -> None:
     old = revision(f"{grown}@v6.12")
-    before = applied(old, grown)
+    check_out(old)
+    before = sources.listing(old.repository.work)
     other = Repository(f"git {(grown / '.git/objects').resolve()}")
     assert other.folder == old.repository.folder
-    again: list[Revision | None] = []
+    patched: list[Revision | None] = []
     with other.locked(Said()):
-        thread = threading.Thread(target=lambda: again.append(applied(old, grown)), daemon=True)
+        thread = threading.Thread(target=lambda: patched.append(applied(old, grown)), daemon=True)
         thread.start()
         thread.join(timeout=60)
-    assert before and again[0] and again[0].commit == before.commit
+    assert patched[0]
+    assert sources.listing(old.repository.work) == before
+    again = applied(old, grown)
+    assert again and again.commit == patched[0].commit
 
 
 @pytest.fixture
