@@ -21,27 +21,27 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 450,
+    "(loose)": 449,
     "arch": 1561,
     "boot": 2227,
-    "commands": 3004,
+    "commands": 2901,
     "compare": 2028,
     "count": 1306,
     "host": 1385,
-    "importing": 517,
+    "importing": 448,
     "kernels": 3908,
     "machines": 1385,
     "models": 984,
     "path": 1252,
     "results": 2995,
-    "show": 5329,
+    "show": 5224,
     "stats": 693,
     "study": 2561,
     "time": 1624,
-    "vector": 3044,
+    "vector": 3012,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35605
+TESTS_BUDGET = 35475
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

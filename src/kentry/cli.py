@@ -97,7 +97,6 @@ def build_parser(only: str | None = None, *, anywhere: bool = False) -> options.
             module = "import_" if name == "import" else name.replace(" ", "_")
             command = importlib.import_module(f"kentry.commands.{module}")
             sub.examples = command.EXAMPLES
-            sub.retired = getattr(command, "RETIRED", {})
             options.add_options(sub, command.Options)
             if anywhere:
                 options.add_options(sub, command.Options, anywhere=True)

@@ -20,7 +20,6 @@ EXAMPLES = (
     "kentry ablate source:6.12 --options CONFIG_SECCOMP,CONFIG_AUDIT --case getppid",
     "kentry ablate debian:6.12 --mitigations --cpu skylake",
 )
-RETIRED = measuring.RETIRED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ EXAMPLES = (
     "kentry annotate debian:6.12 --arch riscv64 --case getppid",
     "kentry annotate 6.1.json 6.12.json --case read",
 )
-RETIRED = measuring.RETIRED
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,6 @@ EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --case read --all -- arch/riscv kernel/entry",
     "kentry bisect --continue",
 )
-RETIRED = {name: measuring.RETIRED[name] for name in ("--set", "--functions")}
-
 _A_BISECTION = {"without --good and --bad": lambda options: options.good and options.bad}
 _A_SEARCH = {"without a bisection to make": lambda options: options.has_commits()}
 _ALL = {"without --all": lambda options: options.everything}

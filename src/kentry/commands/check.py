@@ -21,8 +21,6 @@ EXAMPLES = (
     "kentry check new.json --budget budgets.toml --format junit > junit.xml",
     "kentry check tree:. --budget ../budgets.toml --bisect",
 )
-RETIRED = measuring.RETIRED
-
 _FORMATS: dict[str, Callable[[Check], str]] = {
     "ktap": check_ktap,
     "junit": check_junit,

@@ -17,12 +17,6 @@ EXAMPLES = (
     "kentry diff debian:6.1 debian:6.12 --arch arm64 --case getppid",
     "kentry diff tree:~/linux@v6.12 tree:~/linux@HEAD --fail-on-regression",
 )
-RETIRED = {
-    **measuring.RETIRED,
-    "--path": "kentry annotate OLD NEW",
-    "--context": "kentry annotate OLD NEW --context N",
-    "--html": "kentry report OLD NEW -o FILE, with recordings that kentry record -o FILE wrote",
-}
 
 
 @dataclass(frozen=True, kw_only=True)

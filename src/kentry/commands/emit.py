@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from kentry.show.blocks import Layout
-    from kentry.show.sections import Chart
 
 AUTO, ALWAYS, NEVER = COLORS = ("auto", "always", "never")
 
@@ -67,22 +66,16 @@ def emit(
     layout: Callable[[], Layout],
     json: Callable[[], Struct | dict[str, Any]] | None = None,
     changelog: Callable[[], Layout] | None = None,
-    picture: Callable[[], Chart] | None = None,
 ) -> None:
-    """Writes a result as JSON, a changelog, or text, and the picture beside any of them.
+    """Writes a result as JSON, a changelog, or text.
 
     A command that writes a file, too, waits for no pager, nor does one that git runs.
     """
     # The parser of the command line needs none of them.
-    from kentry.host.cache import write_atomically
     from kentry.results.document import dump
     from kentry.show.table import terminal
     from kentry.show.text import to_text
 
-    if picture and (file := getattr(options, "picture", None)):
-        from kentry.show.charts import standing_alone
-
-        write_atomically(file, standing_alone(picture().drawing))
     if json and getattr(options, "json", False):
         sys.stdout.write(dump(json()))
         return

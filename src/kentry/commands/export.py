@@ -15,7 +15,6 @@ EXAMPLES = (
     "kentry export old.json new.json --format folded | flamegraph.pl > difference.svg",
     "kentry diff old.json new.json --json > diff.json; kentry export diff.json --format ktap",
 )
-RETIRED = {"--summary": "the recording's JSON, which has each case and metric with its interval"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +30,7 @@ class Options(Common):
     format: str = option(
         "--format FORMAT",
         required=True,
-        help="benchfmt, ktap or csv; of paths: folded, speedscope or perf-script",
+        help="benchfmt, ktap or csv; of paths: folded or speedscope",
     )
     output: Path | None = path_option("-o", "--output", help="write to FILE")
 

@@ -69,7 +69,6 @@ METRIC: dict[str, Any] = {
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
     " ..., or all",
 }
-PICTURE: dict[str, Any] = {"help": "write a picture to FILE (.svg)"}
 CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts; more contexts would take minutes.
@@ -333,13 +332,6 @@ class MatrixOptions(MeasureOptions):
         if self.matrix is None:
             return exact
         return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS, rounds=1)
-
-
-RETIRED = {
-    "--set": "--config CONFIG_X=y",
-    "--compiler": "SPEC,compiler=NAME",
-    "--functions": "-v, which prints whole tables of functions",
-}
 
 
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:

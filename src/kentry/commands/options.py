@@ -2,12 +2,10 @@
 """A command's options: the fields of one frozen dataclass, each declared once.
 
 A command is a module of this package with EXAMPLES (three), a class Options and run(options).
-It may have RETIRED: options that it no longer has -> what replaces each, after "Use".
 """
 
 import argparse
 import inspect
-import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -164,21 +162,11 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, summary: str = "", examples: Iterable[str] = (), **words: Any) -> None:
         super().__init__(**words, add_help=False, formatter_class=_Formatter)
         self.summary, self.examples = summary, examples
-        # Options that the command had: what to write instead.
-        self.retired: Mapping[str, str] = {}
 
     def format_help(self) -> str:
         """The summary, the examples, then argparse's own help."""
         examples = "".join(f"  {one}\n" for one in self.examples)
         return f"{self.summary}\n\nexamples:\n{examples}\n{super().format_help()}"
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """argparse's; UserError names what replaces an option that the command no longer has."""
-        for word in itertools.takewhile(lambda word: word != "--", args):
-            name = word.partition("=")[0]
-            if name in self.retired:
-                raise UserError(f"{name} is no longer an option.", f"Use {self.retired[name]}.")
-        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """UserError with argparse's message as a sentence."""

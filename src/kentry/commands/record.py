@@ -23,12 +23,6 @@ EXAMPLES = (
     "kentry record debian:6.12 --arch riscv64 --case getppid,read",
     "kentry record tree:~/linux@HEAD --arch arm64 --matrix vector -o head.json",
 )
-RETIRED = {
-    **measuring.RETIRED,
-    "--preset": "--case 'getpid+vec=*' (fp-pidbench) or getppid+vec=none,getppid+vec=once"
-    " (v-getppid)",
-    "--windows": "kentry's own number of windows, on which no count depends",
-}
 
 
 @dataclass(frozen=True, kw_only=True)

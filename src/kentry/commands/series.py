@@ -25,7 +25,6 @@ EXAMPLES = (
     "kentry series v6.12..topic --case getppid,read",
     "kentry series source:6.12 patches/ --changelog -o rows",
 )
-RETIRED = measuring.RETIRED
 
 
 @dataclass(frozen=True, kw_only=True)

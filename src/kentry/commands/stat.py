@@ -31,15 +31,6 @@ EXAMPLES = (
     "kentry stat --compare getppid getuid",
     "kentry stat kvm --compare debian:6.1 debian:6.12 --case getppid,read",
 )
-RETIRED = {
-    "--seconds": "--for 60s",
-    "--groups": "--for 30",
-    "--rounds": "--for 12",
-    "--cpu": "--pin N",
-    "--kernel": "kvm:SPEC as the target",
-    "--ssh-option": "a Host section of ~/.ssh/config",
-}
-
 # The seconds of a table, and at most of a comparison.
 SECONDS, COMPARE_SECONDS = 8.0, 30.0
 # A machine may run its firmware for minutes before it answers again; a guest has none to run.

@@ -25,8 +25,6 @@ EXAMPLES = (
     "kentry vector costs --here -o my-core.toml",
 )
 
-RETIRED = dict.fromkeys(("--program", "--from"), "kentry vector costs --here on that machine")
-
 _TABLE = {
     "without a table: name one, a kernel, or --here": lambda options: options.what or options.here
 }

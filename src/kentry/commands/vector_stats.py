@@ -15,8 +15,6 @@ EXAMPLES = (
     "kentry vector stats shell-arm64.parquet --unit sme",
 )
 
-RETIRED = {"--gaps": "the histograms that kentry vector stats prints"}
-
 
 @dataclass(frozen=True, kw_only=True)
 class UnitOptions(ResultOptions):

@@ -33,7 +33,7 @@ from kentry.results.caveats import imported as imported_caveat
 from kentry.results.recording import CaseResult, NoisyMetric, Recording, TimedProcess
 
 # What a number may lack, beside the interval, which all of them lack.
-REPETITIONS, VALUE, TIMER = "repetitions", "value", "timer frequency"
+REPETITIONS, VALUE = "repetitions", "value"
 SYSCALL = "syscall"  # the case where the output does not name the system call
 # Metrics by their names in a recording.  `all-instructions` counts everything that ran.
 NS, OPS, TICKS = "ns", "ops_per_s", "ticks"
@@ -46,7 +46,7 @@ UNITS = {
     "ticks": TICKS,
     "instructions": "all-instructions",
 }
-# The unit of each metric in a recording; a text may have another, such as us or lps.
+# The unit of each metric in a recording; a text may have another, such as us.
 _RECORDED = {metric: unit for unit, metric in reversed(UNITS.items())}
 OF_BASE = "-of-base"  # ends the metric where only a percentage of an unpublished value is known
 _MOST_DIGITS = 18
@@ -80,35 +80,6 @@ _EXECUTED = re.compile(rf"# Executed {_GROUPED} (\w+)\(\) calls")
 _USECS = re.compile(r"\s*(\d+[.,]\d+) usecs/op\s*")
 _RATE = re.compile(rf"\s*{_GROUPED} ops/sec\s*")
 
-# fp-pidbench; a case's name without a length means 128.
-_PIDBENCH = re.compile(
-    r"(Iterations per test|SVE VL|No SVE after SVE|No SVE|SVE used once|SVE used per syscall):"
-    r"\s*(\d+)"
-)
-_USES = {
-    "No SVE": "none",
-    "SVE used once": "once",
-    "SVE used per syscall": "each",
-    "No SVE after SVE": "after",
-}
-_DEFAULT_LENGTH = "128"
-_COMMAND = re.compile(r"\./(syscall|pipe|execl|spawn|context1)\s+(\d+)(?:\s+(\w+))?")
-_COUNT = re.compile(r"COUNT\|(\d+)\|\d+\|lp[sm]\b")
-_TIME = re.compile(r"TIME\|(\d+(?:\.\d+)?)")
-_COPIES = re.compile(r"running (\d+) parallel cop", re.I)
-# What one loop of each UnixBench test is, by the test's and by its program's name.  syscall runs
-# "mix" unless it is told otherwise: close(dup(0)), getpid, getuid and umask.
-_TESTS = {
-    "System Call Overhead": "unixbench-mix",
-    "Pipe Throughput": "pipe",
-    "Pipe-based Context Switching": "pingpong",
-    "Process Creation": "fork+exit",
-    "Execl Throughput": "execve",
-}
-_PROGRAMS = dict(
-    zip(("syscall", "pipe", "context1", "spawn", "execl"), _TESTS.values(), strict=True)
-)
-_RESULT = re.compile(rf"({'|'.join(_TESTS)})\s+(\d[\d.]*) lps\s+\(\d[\d.]* s, \d+ samples?\)")
 _LABELS = ("side", "case", "unit", "of")
 _SIDES = ("commit", "kernel", "version")
 _RULE = re.compile(r"\s*\|[\s|:-]+$")
@@ -149,43 +120,6 @@ def read_perf_bench(text: Text) -> Iterator[Number]:
             yield Number(number, side, case, NS, match[1].replace(",", "."), "us")
         elif match := _RATE.fullmatch(line):
             yield Number(number, side, case, OPS, re.sub(r"\D", "", match[1]), "ops/s")
-
-
-def read_fp_pidbench(text: Text) -> Iterator[Number]:
-    """Divide the timer's ticks for a loop of getpid by the iterations above them."""
-    iterations, length, heading = Decimal(0), _DEFAULT_LENGTH, ""
-    for number, side, line in text:
-        what, value = match.groups() if (match := _PIDBENCH.search(line)) else ("", "")
-        if what == "Iterations per test":
-            iterations, length, heading = Decimal(value), _DEFAULT_LENGTH, side
-        elif what == "SVE VL":
-            length = value
-        elif what and iterations:
-            case = f"getpid+vec={_USES[what]}"
-            if length != _DEFAULT_LENGTH and what != "No SVE":
-                case += f"+vl={length}"
-            scale, lacks = 1 / iterations, (REPETITIONS, TIMER)
-            yield Number(number, heading, case, TICKS, value, "ticks", scale, lacks=lacks)
-
-
-def read_unixbench(text: Text) -> Iterator[Number]:
-    """Read raw counts and the report's results, which its table of indexes repeats."""
-    copies = ""
-    command: re.Match[str] | None = None
-    for number, side, line in text:
-        command = _COMMAND.search(line) or command
-        if match := _COPIES.search(line):
-            copies = f"/{match[1]}-copies" if match[1] != "1" else ""
-        if match := _COUNT.search(line):
-            # The seconds stand in the TIME line below, or else in the command above.
-            time = _TIME.search("\n".join(text.lines[number : number + 2]))
-            program, at_most, mode = command.groups() if command else ("syscall", "0", None)
-            case = mode if mode and mode != "mix" else _PROGRAMS[program]
-            if seconds := Decimal(time[1] if time else at_most):
-                unit = f"in {seconds:f} s"
-                yield Number(number, side, case, OPS, match[1], unit, 1 / seconds)
-        elif match := _RESULT.search(line):
-            yield Number(number, side, _TESTS[match[1]] + copies, OPS, match[2], "lps", lacks=())
 
 
 def read_table(text: Text) -> Iterator[Number]:
@@ -276,8 +210,6 @@ def read_columns(text: Text) -> Iterator[Number]:
 FORMATS = {
     "lat_syscall": read_lat_syscall,
     "per-call": read_per_call,
-    "fp-pidbench": read_fp_pidbench,
-    "unixbench": read_unixbench,
     "perf-bench": read_perf_bench,
     "table": read_table,
     "columns": read_columns,
@@ -288,7 +220,7 @@ FORMATS = {
 class Number:
     """One published measurement; `published` and `unit` are as in the file.
 
-    `scale` makes it a value per call.  `percent_of` says of what a number in "%" is.
+    `percent_of` says of what a number in "%" is.
     """
 
     line: int
@@ -297,7 +229,6 @@ class Number:
     metric: str
     published: str
     unit: str
-    scale: Decimal = Decimal(1)
     percent_of: str = ""
     lacks: tuple[str, ...] = (REPETITIONS,)
 
@@ -327,7 +258,7 @@ class Number:
 
     @property
     def _factor(self) -> Decimal:
-        return self.scale * 1000 if self.unit == "us" else self.scale
+        return Decimal(1000 if self.unit == "us" else 1)
 
     @property
     def half_digit(self) -> Decimal:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from itertools import accumulate, groupby
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from markupsafe import Markup
 
 from kentry.arch import Arch
-from kentry.errors import UserError
 from kentry.path.calls import parts, spans, split_calls
 from kentry.path.symbols import base_name
 from kentry.results.comparison import Distribution, FunctionDelta, TimedComparison
@@ -33,8 +31,6 @@ _FRAMES = 600
 _NUMBERED = 24
 # Of more points only those are dots that are marked.
 _DOTS = 400
-# Curves that differ; more of them begin again.
-_BESIDE = 6
 # The columns of names beside intervals, and the characters of a name.
 _NAMES, _MOST_LABEL = 200, 28
 _TICKS = 6
@@ -282,15 +278,12 @@ def line(
     band: tuple[float, float] | None = None,
     named: Sequence[tuple[float, str]] = (),
     levels: Sequence[tuple[float, str]] = (),
-    beside: Mapping[str, Sequence[float]] | None = None,
 ) -> Markup:
-    """Values over x, and by name the curves `beside` them; `band` shades a range of x.
+    """Values over x; `band` shades a range of x.
 
     `named` are the texts below the x axis, else whole numbers; `levels` lines across the chart.
     """
-    curves = beside or {}
     ys = [*(one.y for one in points), *(value for value, _ in levels)]
-    ys += [value for values in curves.values() for value in values]
     scaled = math.log10 if logarithmic else float
     plot, right = _Plot(label), _WIDTH - _RIGHT
     xs = [scaled(one.x) for one in points]
@@ -305,12 +298,6 @@ def line(
     places = [(across.at(x), up.at(one.y)) for x, one in zip(xs, points, strict=True)]
     if shape != "dots":
         plot.path("curve", places, "H{:.1f}V{:.1f}" if shape == "steps" else "L{:.1f},{:.1f}")
-    for nth, (name, values) in enumerate(curves.items()):
-        kind, below = f"curve beside-{nth % _BESIDE}", _TOP + 12 * (nth + 1)
-        others = [(across.at(x), up.at(value)) for x, value in zip(xs, values, strict=True)]
-        plot.path(kind, others, "L{:.1f},{:.1f}")
-        plot.add(_LINE, kind, right - 30, below, right, below)
-        plot.add(_TEXT, "end", right - 34, below + 4, name)
     for value, name in levels:
         plot.add(_LINE, "level", _LEFT, up.at(value), right, up.at(value))
         plot.add(_TEXT, "end caption", right, up.at(value) - 4, name)
@@ -398,9 +385,3 @@ def standing_alone(drawing: Markup) -> str:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" '
     style = f"<style>{style}</style>"
     return alone.replace("<svg ", head, 1).replace("<title>", f"{style}<title>", 1) + "\n"
-
-
-def check_picture(file: Path) -> None:
-    """UserError where the file's ending is none of a picture's."""
-    if file.suffix.lower() != ".svg":
-        raise UserError(f"{file.name}: unknown picture format.", "End its name in .svg.")

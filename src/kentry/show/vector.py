@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from kentry import __version__
 from kentry.arch import find_arch
 from kentry.arch.mechanism import SME, VEC
-from kentry.errors import UserError
 from kentry.models.costs import NS, Unit
 from kentry.results.caveats import Caveat, unique
 from kentry.show import charts
@@ -26,9 +25,6 @@ from kentry.show.table import plain
 from kentry.vector import documents
 from kentry.vector.statistics import ENOUGH_LOADS, Histogram, Share, Statistics, decades, doublings
 from kentry.vector.trace import Event, VectorTrace
-
-if TYPE_CHECKING:
-    from kentry.vector.ranking import ClosedLoop
 
 _SWEEP_ROWS = 15
 _BAR = 18
@@ -292,7 +288,7 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
         blocks += [Section("Mean of the traces", means), ""]
     names = [trace.workload for trace in traces]
     for one in replay.sweeps:
-        chart = OnPage([sweep_chart(one, unit)])
+        chart = OnPage([_sweep_chart(one, unit)])
         blocks += [Section(one.family, [chart, *_sweep_blocks(one, names, unit)]), ""]
     texts = dict.fromkeys(note["text"] for trace in traces for note in trace.caveats)
     blocks.append(InText([Prose(text, "note: ") for text in texts]))
@@ -319,33 +315,8 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
     return Layout("vector-replay", title, "; ".join(cheapest), blocks, facts=facts)
 
 
-def replay_picture(replay: documents.ReplayDocument) -> Chart:
-    """The first sweep, each of several traces a curve; UserError without a sweep."""
-    if not replay.sweeps:
-        raise UserError(
-            "Access cannot be turned off on that architecture: there is nothing to sweep.",
-            "Leave --picture out.",
-        )
-    advice, only = replay.sweeps[0], replay.traces[0]
-    if len(replay.traces) > 1:
-        names = [trace.workload for trace in replay.traces]
-        curves = dict(zip(names, advice.per_call_by_trace, strict=True))
-        return sweep_chart(advice, replay.costs.unit, curves)
-    levels = [
-        (one.cost / max(1, only.calls), one.policy)
-        for one in only.policies
-        if one.policy in (only.check.policy, "keep")
-    ]
-    return sweep_chart(advice, replay.costs.unit, levels=levels)
-
-
-def sweep_chart(
-    advice: documents.Recommendation,
-    unit: Unit,
-    beside: Mapping[str, Sequence[float]] | None = None,
-    levels: Sequence[tuple[float, str]] = (),
-) -> Chart:
-    """Draws the cost of a call over a policy's parameter, beside workloads and other policies."""
+def _sweep_chart(advice: documents.Recommendation, unit: Unit) -> Chart:
+    """Draws the cost of a call over a policy's parameter."""
     per_call = f"{_units(unit)[0]} a call"
 
     def text(value: float) -> str:
@@ -370,8 +341,6 @@ def sweep_chart(
         logarithmic=True,
         band=None if advice.flat else advice.within_1_percent,
         named=[(tick, text(tick)) for tick in ticks],
-        levels=levels,
-        beside=beside,
     )
     return Chart(drawing, "The large dot is the least, the band what costs at most 1 % more.")
 
@@ -395,20 +364,6 @@ def _trace_blocks(trace: documents.ReplayedTrace) -> Iterator[Block]:
         yield f"  {one.act} of {plain(one.name)} ({one.pid}): {pair}"
     if len(check.differences) > _DIFFERENCES_SHOWN:
         yield f"  and {len(check.differences) - _DIFFERENCES_SHOWN} more, in --json"
-
-
-def closed_layout(
-    closed: ClosedLoop, first: documents.ReplayedTrace, second: documents.ReplayedTrace
-) -> Layout:
-    """Lays out what replay said of a policy, and what a kernel with it was then seen doing."""
-    heads = ("replayed", "seen", "replayed - seen", "of seen")
-    rows = Table((text_column("act"), Column(closed.base, most=16), *map(Column, heads)))
-    for act, (base, said, seen) in closed.acts.items():
-        off = share(abs(said - seen), seen) if seen else ""
-        rows.row(act.replace("_", " "), base, said, seen, f"{said - seen:+}", off)
-    blocks: list[Block] = [*_trace_blocks(first), *_trace_blocks(second), ""]
-    blocks += [Prose(f"{closed.policy}: replayed on the first, seen on the second")]
-    return Layout("closed-loop", "", "", [*blocks, rows])
 
 
 def _units(unit: Unit) -> tuple[str, str]:

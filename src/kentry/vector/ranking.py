@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kentry import __version__
 from kentry.arch.mechanism import ACTS, VEC
 from kentry.errors import UserError
-from kentry.models.costs import CostTable, Document, load_costs, table_for
+from kentry.models.costs import CostTable, load_costs, table_for
 from kentry.progress import Update
 from kentry.results import caveats
 from kentry.vector.documents import (
@@ -204,38 +204,6 @@ def _means(rankings: Sequence[TraceRanking]) -> list[PolicyMean]:
             mean = sum(regret for regret, _ in regrets) / len(pairs)
             result.append(PolicyMean(name, cost, mean, *max(regrets)))
     return result
-
-
-class ClosedLoop(Document, frozen=True, tag_field="schema", tag="kentry/vector-closed-loop/1"):
-    """A policy that a kernel was given: what replay predicted, and what was then seen.
-
-    `acts`: act to (seen of the first kernel, replayed, seen of the second kernel).
-    """
-
-    policy: str
-    base: str
-    acts: dict[str, tuple[int, int, int]]
-
-
-def close_loop(source: TraceFile, after: TraceFile) -> ClosedLoop:
-    """Replays on `source` the policy of `after`'s kernel; UserError if they are not alike."""
-    metas = [one.trace.meta for one in (source, after)]
-    for what in ("arch", "unit", "workload"):
-        before, now = (one[what]["command"] if what == "workload" else one[what] for one in metas)
-        if before != now:
-            raise UserError(
-                f"{after.head.trace} is of another {what} than {source.head.trace}.",
-                "Trace the same workload on both kernels.",
-            )
-    policy = str(metas[1]["policy"])
-    replayed = replay(source.prepared, policy).total()
-    replayed["flush"] += replayed["trap_flush"] + replayed["kept_load"]
-    first, second = source.head.check, after.head.check
-    acts = {
-        act: (pair.seen, replayed[act], second.acts[act].seen if act in second.acts else 0)
-        for act, pair in first.acts.items()
-    }
-    return ClosedLoop(policy, first.policy, acts)
 
 
 # A sweep's range: a jiffy of HZ=250 to 100 s, or 1 to 10000 calls, in equal ratios.

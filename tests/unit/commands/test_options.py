@@ -104,16 +104,3 @@ def test_some_options_may_stand_anywhere(words: list[str], fields: dict[str, obj
     args = build_parser().parse_args(others, anywhere)
     options = read(args.command.Options, args)
     assert {name: getattr(options, name) for name in fields} == fields
-
-
-RETIRED = [(prog.split()[1:], name) for prog, parser in PARSERS.items() for name in parser.retired]
-
-
-@pytest.mark.parametrize(("command", "name"), RETIRED)
-@pytest.mark.parametrize("value", [[], ["x"]], ids=len)
-def test_an_option_that_is_gone_says_what_to_use(
-    command: list[str], name: str, value: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command, "a", name, *value]) == 2
-    sentence, remedy = capsys.readouterr().err.splitlines()
-    assert name in sentence and remedy.startswith("kentry: Use ")

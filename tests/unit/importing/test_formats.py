@@ -35,29 +35,6 @@ def test_lat_syscall() -> None:
     assert [float(n.amount) for n in imported(samples.LAT_SYSCALL).numbers[:2]] == [200, 301]
 
 
-def test_a_unixbench_result_that_the_index_table_repeats_is_read_once() -> None:
-    assert values(samples.UNIXBENCH) == [
-        (3, "", "pipe", "ops_per_s", "1200000.5"),
-        (4, "", "unixbench-mix", "ops_per_s", "1500000.0"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "rate", "case"),
-    [
-        ("$ ./syscall 10 getpid\nCOUNT|50|1|lps\n", 5.0, "getpid"),
-        ("$ ./syscall 10\nCOUNT|50|1|lps\n", 5.0, "unixbench-mix"),
-        ("$ ./syscall 10 getpid\nCOUNT|50|1|lps\nTIME|20.0\n", 2.5, "getpid"),
-        ("COUNT|50|1|lps\nTIME|10.0\n", 5.0, "unixbench-mix"),
-        ("running 2 parallel copies\n./spawn 30\nCOUNT|60|1|lps\n", 2.0, "fork+exit"),
-    ],
-)
-def test_a_raw_unixbench_count_is_divided_by_its_seconds(text: str, rate: float, case: str) -> None:
-    (number,) = imported(text).numbers
-    assert float(number.amount) == rate
-    assert number.case == case
-
-
 def test_perf_bench_with_the_digit_grouping_of_each_locale() -> None:
     assert values(samples.PERF_BENCH) == [
         (9, "machine booted with nopti", "getppid", "ns", "0.125000"),
@@ -69,18 +46,6 @@ def test_perf_bench_with_the_digit_grouping_of_each_locale() -> None:
         (31, "same machine booted with pti", "execve", "ns", "500.000000"),
         (32, "same machine booted with pti", "execve", "ops_per_s", "2000"),
     ]
-
-
-def test_fp_pidbench_is_in_ticks_per_call() -> None:
-    numbers = imported(samples.FP_PIDBENCH).numbers
-    assert [(n.side, n.case, float(n.amount)) for n in numbers] == [
-        ("Before", "getpid+vec=none", 1.0),
-        ("Before", "getpid+vec=once+vl=256", 2.0),
-        ("Before", "getpid+vec=each+vl=256", 1.5),
-        ("Before", "getpid+vec=after+vl=256", pytest.approx(1.0, abs=1e-6)),
-        ("After", "getpid+vec=none", 1.0),
-    ]
-    assert "timer frequency" in numbers[0].lacks
 
 
 def test_a_number_a_call_has_its_word_as_the_case() -> None:
@@ -167,8 +132,6 @@ def test_a_percentage_keeps_what_it_is_of() -> None:
         ("side,case,ns\na,b,1\nc,d,nan\n", "Line 3 of sample.txt"),
         ("side,case,furlongs\nold,getpid,1\n", "'furlongs'"),
         (f"{LINE}\nSimple read: {'9' * 400} microseconds", "Line 2 of"),
-        (f"{LINE}\nPipe Throughput  1.2.3 lps   (10.0 s, 7 samples)", "Line 2 of"),
-        (f"./syscall 0.{'0' * 30}1\nCOUNT|50|1|lps\nTIME|0.{'0' * 30}1", "Line 2 of"),
     ],
 )
 def test_what_is_no_number_is_an_error_with_its_line(text: str, words: str) -> None:

@@ -12,7 +12,6 @@ POINTS = [Point(10**n, 10 - n, f"at {n} <>", "change", "change-1", f"+{n}") for 
 
 
 def drawn() -> str:
-    beside = {"boot": [1.0, 2.0, 3.0], "<shell>": [3.0, 2.0, 9.5]}
     return standing_alone(
         line(
             POINTS,
@@ -22,8 +21,7 @@ def drawn() -> str:
             logarithmic=True,
             band=(20, 500),
             named=[(100, "100 ns")],
-            levels=[(5, "keep")],
-            beside=beside,
+            levels=[(5, "<keep>")],
         )
     )
 
@@ -32,9 +30,9 @@ def test_a_picture_is_xml_that_names_its_curves_and_leads_nowhere() -> None:
     root = ET.fromstring(drawn())
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     texts = ["".join(one.itertext()) for one in root.iter() if one.tag.endswith("}text")]
-    assert {"boot", "<shell>", "keep", "100 ns", "+3", "timeout", "ns a call"} <= set(texts)
+    assert {"<keep>", "100 ns", "+3", "timeout", "ns a call"} <= set(texts)
     names = [one.tag.rpartition("}")[2] for one in root.iter()]
-    assert (names.count("a"), names.count("script"), names.count("path")) == (0, 0, 3)
+    assert (names.count("a"), names.count("script"), names.count("path")) == (0, 0, 1)
     assert "url(" not in drawn() and "@import" not in drawn()
 
 

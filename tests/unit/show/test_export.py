@@ -30,7 +30,7 @@ from kentry.show.export.benchfmt import benchfmt, benchmark_names, timed_unit
 from kentry.show.export.ci import ktap
 from kentry.show.export.common import labels, numbered
 from kentry.show.export.formats import csv_samples, export_files
-from kentry.show.export.profiles import folded, perf_script, speedscope
+from kentry.show.export.profiles import folded, speedscope
 from tests import ROOT
 from tests.builders import IMPORTED, imported, recording, timed
 
@@ -263,40 +263,6 @@ def test_two_recordings_are_two_columns_of_the_cases_that_both_have() -> None:
         folded([recording({"a": [("f", 3)]}), other])
 
 
-def samples_of(text: str) -> list[tuple[str, int, list[tuple[int, str, int]]]]:
-    """Each perf sample's command, microsecond, and stack of (address, symbol, offset)."""
-    found = []
-    for block in text.split("\n\n"):
-        lines = [line for line in block.splitlines() if line and not line.startswith("#")]
-        if not lines:
-            continue
-        head = re.fullmatch(r"(\S+) \d+ \[000\] (\d+)\.(\d{6}): +1 instructions:k: ", lines[0])
-        assert head, lines[0]
-        stack = []
-        for line in lines[1:]:
-            frame = re.fullmatch(r"\t *([0-9a-f]+) (\S*)\+0x([0-9a-f]+) \(\[kernel\S+\]\)", line)
-            assert frame, line
-            stack.append((int(frame[1], 16), frame[2], int(frame[3], 16)))
-        assert stack
-        found.append((head[1], int(head[2]) * 1_000_000 + int(head[3]), stack))
-    return found
-
-
-def test_perf_script_has_a_sample_an_instruction() -> None:
-    found = samples_of(perf_script([NEW]).text)
-    assert [time for _, time, _ in found] == list(range(312 + 264))
-    expected = []
-    for name in ("getppid", "invalid"):
-        case = NEW.case(name)
-        assert case and case.modal_path
-        code = NEW.instructions(case.modal_path)
-        expected += [(name, (insn.address, insn.function, insn.offset)) for insn in code]
-    assert [(command, stack[0]) for command, _, stack in found] == expected
-    # Where a function is called from is the call.
-    calls = {insn.address for insn in NEW.code if insn.text.startswith("bl")}
-    assert all(address in calls for _, _, stack in found for address, _, _ in stack[1:])
-
-
 def test_speedscope_has_the_recordings_of_a_case_side_by_side() -> None:
     found = json.loads(speedscope([OLD, NEW]).text)["profiles"]
     sides = [one.kernel["release"] for one in (OLD, NEW)]
@@ -308,10 +274,9 @@ def test_speedscope_has_the_recordings_of_a_case_side_by_side() -> None:
 
 def test_hostile_names_break_no_format() -> None:
     hostile = [recording({"evil; case 7\nx": [(name, 3) for name in CALLED]})]
-    texts = [export(hostile).text for export in (folded, speedscope, perf_script)]
+    texts = [export(hostile).text for export in (folded, speedscope)]
     assert sum(times for (times,) in stacks_of(texts[0]).values()) == 3 * len(CALLED)
     assert json.loads(texts[1])["profiles"][0]["endValue"] == 3 * len(CALLED)
-    assert len(samples_of(texts[2])) == 3 * len(CALLED)
     assert all(char.isprintable() or char in "\n\t" for text in texts for char in text)
 
 
@@ -321,10 +286,9 @@ def test_hostile_names_break_no_format() -> None:
 def test_a_format_holds_so_many_recordings(tmp_path: Path) -> None:
     file = tmp_path / "one.json"
     write_recording(NEW, file)
-    for name, most in (("perf-script", 1), ("folded", 2)):
-        export_files([file] * most, name)
-        with pytest.raises(UserError, match=f"{name} holds "):
-            export_files([file] * (most + 1), name)
+    export_files([file] * 2, "folded")
+    with pytest.raises(UserError, match="folded holds "):
+        export_files([file] * 3, "folded")
     assert export_files([file] * 3, "speedscope").text
 
 

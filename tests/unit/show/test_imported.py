@@ -52,7 +52,7 @@ def test_the_json_keeps_published_digits_and_names_the_base() -> None:
     ("sample", "kinds"),
     [
         (samples.CSV, ["no-interval"]),
-        (samples.FP_PIDBENCH, ["no-interval", "ticks"]),
+        (samples.TICKS, ["no-interval", "ticks"]),
         (samples.PERCENTAGES, ["no-interval", "only-percent"]),
     ],
     ids=["ns", "ticks", "percentages"],

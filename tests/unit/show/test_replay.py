@@ -11,8 +11,8 @@ from kentry.models.costs import load_costs
 from kentry.results.document import dump
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text
-from kentry.show.vector import closed_layout, replay_layout, value_text
-from kentry.vector.ranking import TraceFile, close_loop, rank, recommend, replay_document, sweep
+from kentry.show.vector import replay_layout, value_text
+from kentry.vector.ranking import TraceFile, rank, recommend, replay_document, sweep
 from kentry.vector.trace import Event, VectorTrace
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
 
@@ -66,17 +66,9 @@ def test_a_check_that_differs_names_the_task() -> None:
     seen = trace.event.copy()
     seen[seen == E.SEEN_TRAP] = E.SEEN_SAVE
     one = TraceFile.of("x", replace(trace, event=seen), "vec")
-    text = to_text(closed_layout(close_loop(one, one), one.head, one.head))
+    text = to_text(replay_layout(replay_document([rank(one, POLICIES, TABLE)], [], TABLE)))
     assert "DIFFERS" in text
     assert "task-1 (101)" in text
-
-
-def test_a_closed_loop(golden: Golden) -> None:
-    before, after = source("boot"), source("boot", "keep")
-    golden(
-        "vector-closed-loop.txt",
-        to_text(closed_layout(close_loop(before, after), before.head, after.head)),
-    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kentry.results.recording import CaseResult, Recording, read_recording
 from kentry.show.export.benchfmt import benchfmt
 from kentry.show.export.ci import ktap
 from kentry.show.export.common import Export, printable
-from kentry.show.export.profiles import folded, perf_script, speedscope
+from kentry.show.export.profiles import folded, speedscope
 
 _SAMPLES = "kernel,arch,case,metric,unit,build,boot,group,slot,calls,block,value,times"
 
@@ -48,27 +48,18 @@ def _rows(recording: Recording, case: CaseResult) -> Iterator[Sequence[object]]:
                     yield (*side, name, one.unit, *place, block, taken, 1)
 
 
-# What makes the formats of recordings, and of how many at most.
-_MAKERS: dict[str, tuple[Callable[[Sequence[Recording]], Export], int | None]] = {
-    "benchfmt": (benchfmt, None),
-    "csv": (csv_samples, None),
-    "folded": (folded, 2),
-    "speedscope": (speedscope, None),
-    "perf-script": (perf_script, 1),
+# What makes the formats of recordings.
+_MAKERS: dict[str, Callable[[Sequence[Recording]], Export]] = {
+    "benchfmt": benchfmt,
+    "csv": csv_samples,
+    "folded": folded,
+    "speedscope": speedscope,
 }
-FORMATS = ("benchfmt", "ktap", "csv", "folded", "speedscope", "perf-script")
-# Formats of older versions, and what to use in their place.
-_REMOVED = {
-    "callgrind": "Use --format folded for flamegraph.pl or --format speedscope.",
-    "pprof": "Use --format folded for flamegraph.pl or --format speedscope.",
-    "perfetto": "Use --format speedscope; the Firefox Profiler reads --format perf-script.",
-}
+FORMATS = ("benchfmt", "ktap", "csv", "folded", "speedscope")
 
 
 def export_files(files: Sequence[Path], name: str) -> Export:
     """Read the files and write them in that format; UserError if there is no such format."""
-    if name in _REMOVED:
-        raise UserError(f"kentry no longer writes the format {name}.", _REMOVED[name])
     if name not in FORMATS:
         meant = did_you_mean(name, FORMATS)
         raise UserError(f"Unknown format '{name}'.{meant}", f"Formats: {', '.join(FORMATS)}.")
@@ -84,11 +75,9 @@ def export_files(files: Sequence[Path], name: str) -> Export:
                 "Name the two recordings, or use --format ktap.",
             )
         recordings.append(read_recording(file))
-    export, most = _MAKERS[name]
-    if most and len(recordings) > most:
+    if name == "folded" and len(recordings) > 2:
         raise UserError(
-            f"{name} holds {'one recording' if most == 1 else 'two recordings at most'},"
-            f" and {len(recordings)} were named.",
+            f"folded holds two recordings at most, and {len(recordings)} were named.",
             "Export them one by one, or with --format speedscope.",
         )
-    return export(recordings)
+    return _MAKERS[name](recordings)

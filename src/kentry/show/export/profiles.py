@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Formats of profilers, made of each case's modal path: folded stacks, speedscope, perf script."""
+"""Formats of profilers, made of each case's modal path: folded stacks and speedscope."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from kentry.show.provenance import kernel_name
 
 # ";" ends a function, a blank ends the stack, and "#" begins a comment.
 _NOT_FOLDED = re.compile(r"[;\s#]")
-# Readers of perf script look for blanks, and for the object in parentheses at the end.
-_NOT_PERF = re.compile(r"[\s()]")
 # What names the format; speedscope compares it and loads nothing from there.
 _SPEEDSCOPE = "https://www.speedscope.app/file-format-schema.json"
 
@@ -34,20 +32,15 @@ class CaseStacks(NamedTuple):
     path: Sequence[Instruction]
     calls: Spans
 
-    def frames(self, position: int) -> list[tuple[int, Span]]:
-        """List the stack, innermost first: each function with the position that it has reached."""
-        frames = []
-        at: int | None = position
-        index: int | None = self.calls.inner[position]
-        while index is not None and at is not None:
-            span = self.calls.spans[index]
-            frames.append((at, span))
-            at, index = span.site, span.caller
-        return frames
-
     def stack(self, position: int) -> tuple[str, ...]:
         """Return the case, then the names of the functions, the outermost first."""
-        return (self.name, *(span.function for _, span in reversed(self.frames(position))))
+        names: list[str] = []
+        index: int | None = self.calls.inner[position]
+        while index is not None:
+            span = self.calls.spans[index]
+            names.append(span.function)
+            index = span.caller
+        return (self.name, *reversed(names))
 
 
 def stacks(recordings: Sequence[Recording]) -> tuple[list[CaseStacks], tuple[str, ...]]:
@@ -101,29 +94,6 @@ def folded(recordings: Sequence[Recording]) -> Export:
     # In the order of execution, the first recording's stacks first.
     every = dict.fromkeys(stack for one in counts for stack in one)
     lines = [" ".join([stack, *(str(one[stack]) for one in counts)]) for stack in every]
-    return Export("\n".join(lines) + "\n", notes)
-
-
-def perf_script(recordings: Sequence[Recording]) -> Export:
-    """Write a sample a microsecond and instruction, with its stack, as perf script does.
-
-    The command of a sample is the case, its process the case's number.
-    """
-    cases, notes = stacks(recordings)
-    lines = [f"# kernel: {printable(kernel_name(one.kernel))}" for one in recordings]
-    lines.append("")
-    before = 0
-    for process, case in enumerate(cases, start=1):
-        command = _NOT_PERF.sub("_", case.name)
-        for position in range(len(case.path)):
-            seconds, micro = divmod(before + position, 1_000_000)
-            time = f"{seconds}.{micro:06}"
-            lines.append(f"{command} {process} [000] {time}: {'1':>10} instructions:k: ")
-            for insn in (case.path[at] for at, _ in case.frames(position)):
-                place = f"{_NOT_PERF.sub('_', insn.function)}+{insn.offset:#x}"
-                lines.append(f"\t{insn.address:16x} {place} ([kernel.kallsyms])")
-            lines.append("")
-        before += len(case.path)
     return Export("\n".join(lines) + "\n", notes)
 
 
