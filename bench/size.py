@@ -23,7 +23,7 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 449,
     "arch": 1561,
-    "boot": 2227,
+    "boot": 2240,
     "commands": 2901,
     "compare": 2028,
     "count": 1306,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3012,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35475
+TESTS_BUDGET = 35617
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

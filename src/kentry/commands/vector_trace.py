@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kentry.boot.guest_tasks import TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
-from kentry.boot.userland.workloads import find_workload, parse_copy
+from kentry.boot.userland.workloads import WORKLOADS, find_workload, parse_copy
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, list_option, operand, option, path_option
@@ -31,7 +31,7 @@ class Options(measuring.KernelOptions):
     workload: tuple[str, ...] = operand(
         nargs="+",
         metavar="WORKLOAD",
-        help="after --: boot, shell, python, compile, server, idle, or a command line",
+        help=f"after --: {', '.join(WORKLOADS)}, or a command line",
     )
     output: Path | None = path_option(
         "-o", "--output", help="write the trace to FILE; WORKLOAD-ARCH.parquet by default"

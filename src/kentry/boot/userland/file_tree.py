@@ -203,6 +203,7 @@ _USERS = (
     ("messagebus", "/nonexistent", "usr/bin/dbus-daemon"),
     ("sshd", "/run/sshd", "usr/sbin/sshd"),
     ("redis", "/var/lib/redis", "usr/bin/redis-server"),
+    ("postgres", "/var/lib/postgresql", "usr/bin/pg_ctlcluster"),
 )
 _GROUPS = ("_ssh", "crontab", "input", "kvm", "netdev", "render", "sgx")
 

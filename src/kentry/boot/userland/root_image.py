@@ -13,17 +13,26 @@ file system that updated itself would change traces without a change of the kern
 import contextlib
 import hashlib
 import json
+import posixpath
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
 from kentry.arch import Arch
 from kentry.boot.guest_tasks import TracedWorkload
 from kentry.boot.userland.file_tree import Tree, begin, enable, finish
-from kentry.boot.userland.workloads import FOLDER, PREPARE, RUNNER, WORKLOAD, Copy, Workload
+from kentry.boot.userland.workloads import (
+    FOLDER,
+    PACKAGE_NAME,
+    PREPARE,
+    RUNNER,
+    WORKLOAD,
+    Copy,
+    Workload,
+)
 from kentry.errors import FetchError, UserError
 from kentry.host.apt import USERLAND_RELEASES, AptRoot, Release, file_tree
 from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
@@ -53,6 +62,10 @@ _DROPPED = re.compile(
     r"|usr/lib/[^/]+/lib(asan|tsan|ubsan|hwasan|lsan)\.so.*|usr/lib/[^/]+/lib(bfd|opcodes)\.a"
     r"|usr/lib/modules/.*|boot/.*"
 )
+
+
+# Where guest/runner.c has a shell look for a program.
+_PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin")
 
 
 @dataclass(frozen=True)
@@ -149,12 +162,7 @@ def build_userland(
         except (OSError, ValueError):
             whole = False
         if not whole:
-            tree = Tree()
-            with fetched(arch, release, workload.packages, update) as packages:
-                begin(tree)
-                unpack(packages, tree, update)
-            finish(tree)
-            _add_workload(tree, arch, workload)
+            tree, packages = _make_tree_with_program(arch, workload, release, update)
             update(None, "writing the root file system")
             archive = b"".join(tree.archive())
             facts = {
@@ -199,6 +207,43 @@ def check_machine(memory: int) -> None:
         )
 
 
+def _make_tree(
+    arch: Arch, workload: Workload, release: Release, update: Update
+) -> tuple[Tree, tuple[Package, ...]]:
+    tree = Tree()
+    with fetched(arch, release, workload.packages, update) as packages:
+        begin(tree)
+        unpack(packages, tree, update)
+    finish(tree)
+    _add_workload(tree, arch, workload)
+    return tree, packages
+
+
+def _make_tree_with_program(
+    arch: Arch, workload: Workload, release: Release, update: Update
+) -> tuple[Tree, tuple[Package, ...]]:
+    """The tree with the packages, and one more of the program's name if none of them has it."""
+    tree, packages = _make_tree(arch, workload, release, update)
+    program = workload.program
+    if not _has_program(tree, program) and PACKAGE_NAME.fullmatch(program):
+        more = replace(workload, packages=(*workload.packages, program))
+        # Debian may have no package of that name.
+        with contextlib.suppress(UserError):
+            tree, packages = _make_tree(arch, more, release, update)
+    if not _has_program(tree, program):
+        raise UserError(
+            f"The user space, Debian {release.name}, has no program '{program}'.",
+            "Name its package with --packages, or copy it into the user space with --copy.",
+        )
+    return tree, packages
+
+
+def _has_program(tree: Tree, program: str) -> bool:
+    """Whether a command can begin with that word; also if there is no word."""
+    folders = ("root",) if "/" in program else _PATH
+    return not program or any(posixpath.join(folder, program) in tree for folder in folders)
+
+
 def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
     tree.folder(FOLDER)
     runner = runner_file(arch).read_bytes()
@@ -206,8 +251,8 @@ def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
     tree.file("init", runner, 0o755)
     words = ("exec" if workload.is_init else "run", *workload.argv)
     tree.file(WORKLOAD, b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words))
-    if workload.prepare:
-        tree.file(PREPARE, "\n".join(("set -e", *workload.prepare, "")))
+    # The C library's package runs ldconfig(8), so that programs find libraries.
+    tree.file(PREPARE, "\n".join(("set -e", "ldconfig", *workload.prepare, "")))
     for copy in workload.copies:
         for source, guest in _files(copy):
             # As cp: into a folder, under its own name.

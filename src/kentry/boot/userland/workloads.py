@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The workloads: which packages they need, and what runs between the marks."""
+"""The workloads: which packages they need, and what runs between the marks.
+
+workloads.toml has those with a name.
+"""
 
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kentry.errors import UserError
 
@@ -14,8 +19,8 @@ RUNNER, WORKLOAD, PREPARE = f"{FOLDER}/runner", f"{FOLDER}/workload", f"{FOLDER}
 
 _FILES = Path(__file__).parent / "files"
 
-# The C library's package runs it, so that programs find libraries.
-_LDCONFIG = "ldconfig"
+# apt takes "~n..." as a pattern and "name-" as a package to remove.
+PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
 
 
 @dataclass(frozen=True)
@@ -33,85 +38,39 @@ class Workload:
     `argv` is run between the marks, its first word a path; with `is_init` it takes the place of
     the runner as PID 1, and `units` are systemd units that are enabled.  `prepare` is a shell
     script that runs before the first mark, with the console as its output.  `room` is the
-    memory in MiB that it takes beside the root file system.
+    memory in MiB that it takes beside the root file system.  `programs` are words that a command
+    line begins with to be prepared as this workload is; `program` is that of a command line.
     """
 
     name: str
     summary: str
-    packages: tuple[str, ...]
     argv: tuple[str, ...]
-    prepare: tuple[str, ...] = (_LDCONFIG,)
+    packages: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
     is_init: bool = False
     units: tuple[str, ...] = ()
     copies: tuple[Copy, ...] = ()
     room: int = 192
+    programs: tuple[str, ...] = ()
+    program: str = ""
 
 
-def _own(name: str) -> Copy:
-    return Copy(_FILES / name, f"{FOLDER}/{name}")
+def _workload(name: str, row: dict[str, Any]) -> Workload:
+    parts = [file.partition(":") for file in row.pop("files", ())]
+    copies = tuple(Copy(_FILES / file, to or f"{FOLDER}/{file}") for file, _, to in parts)
+    lists = {key: tuple(value) for key, value in row.items() if isinstance(value, list)}
+    return Workload(name, copies=copies, **{**row, **lists})
 
 
-def _script(name: str, summary: str, *packages: str) -> Workload:
-    """A workload that is a shell script of kentry's own."""
-    file = f"{name}.sh"
-    return Workload(name, summary, packages, ("/bin/sh", f"{FOLDER}/{file}"), copies=(_own(file),))
+_TABLE = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+WORKLOADS = {name: _workload(name, row) for name, row in tomllib.loads(_TABLE).items()}
+_BY_PROGRAM = {program: one for one in WORKLOADS.values() for program in one.programs}
+_BARE = Workload("command", "", ())
 
-
-_BOOT_PACKAGES = """systemd systemd-sysv dbus udev kmod mount procps iproute2 cron rsyslog
-openssh-server openssh-client libpam-systemd ifupdown systemd-timesyncd"""
-_BOOT_UNITS = """cron.service rsyslog.service ssh.service remote-fs.target systemd-pstore.service
-networking.service systemd-timesyncd.service kentry-end.service"""
-BOOT = Workload(
-    name="boot",
-    summary="systemd to multi-user.target, with what a small server runs",
-    packages=tuple(_BOOT_PACKAGES.split()),
-    argv=("/usr/lib/systemd/systemd",),
-    prepare=(
-        _LDCONFIG,
-        # As the server's package does when it is installed; one key, because RSA's takes long.
-        "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key",
-    ),
-    is_init=True,
-    units=tuple(_BOOT_UNITS.split()),
-    copies=(
-        _own("end.sh"),
-        Copy(_FILES / "kentry-end.service", "/usr/lib/systemd/system/kentry-end.service"),
-        Copy(_FILES / "emergency.service", "/etc/systemd/system/emergency.service"),
-    ),
-)
-
-_ALL = (
-    BOOT,
-    _script("shell", "a few hundred short commands: sh, sed, grep, awk, sort, find, tar, gzip"),
-    Workload(
-        name="python",
-        summary="Python: start-up, JSON, regular expressions, SQLite, hashes, subprocesses",
-        packages=("python3",),
-        argv=("/usr/bin/python3", f"{FOLDER}/work.py"),
-        # Run once before: its modules are compiled when they are installed.
-        prepare=(_LDCONFIG, f"python3 {FOLDER}/work.py 1"),
-        copies=(_own("work.py"),),
-    ),
-    Workload(
-        name="compile",
-        summary="make and gcc build a small C program, which runs",
-        packages=("gcc", "libc6-dev", "make"),
-        argv=("/bin/sh", f"{FOLDER}/compile.sh"),
-        copies=(_own("compile.sh"), _own("compile")),
-        room=384,
-    ),
-    _script(
-        "server",
-        "Redis, and a client with a few thousand requests over 127.0.0.1",
-        *("redis-server", "redis-tools"),
-    ),
-    _script(
-        "idle",
-        "Redis, asked ten times a second for a minute of the guest's time",
-        *("redis-server", "redis-tools"),
-    ),
-)
-WORKLOADS = {one.name: one for one in _ALL}
+# dash's own words that no package has as a program.
+_SHELL_WORDS = """. : alias bg break case cd command continue do eval exec exit export fg for
+getopts hash if jobs local read readonly return set shift times trap type ulimit umask unset until
+wait while"""
 
 
 def find_workload(
@@ -119,8 +78,8 @@ def find_workload(
 ) -> Workload:
     """The workload with that name, or the command line as a workload; a single word is a script.
 
-    `copies` and `packages` are added to its own.  UserError where there is no word, or a package
-    has no package's name.
+    A shell finds the command's program on the PATH.  `copies` and `packages` are added to its
+    own.  UserError where there is no word, or a package has no package's name.
     """
     if not words or not words[0]:
         raise UserError(
@@ -128,13 +87,21 @@ def find_workload(
         )
     workload = WORKLOADS.get(words[0]) if len(words) == 1 else None
     if not workload:
-        # A shell finds the program on the PATH, and says what is wrong where there is none.
-        script = words[:1] if len(words) == 1 else ('exec "$@"', "sh", *words)
-        argv = ("/bin/sh", "-c", *script)
-        workload = Workload("command", " ".join(words), packages=(), argv=argv)
+        program, script = words[0], ('exec "$@"', "sh", *words)
+        if len(words) == 1:
+            program, script = words[0].split(" ")[0], tuple(words)
+            # All but a simple command is the shell's.
+            if not re.fullmatch(r"[\w./+-]+", program) or program in _SHELL_WORDS.split():
+                program = ""
+        workload = replace(
+            _BY_PROGRAM.get(program, _BARE),
+            name="command",
+            summary=" ".join(words),
+            argv=("/bin/sh", "-c", *script),
+            program=program,
+        )
     for name in packages:
-        # apt takes "~n..." as a pattern and "name-" as a package to remove.
-        if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]", name):
+        if not PACKAGE_NAME.fullmatch(name):
             raise UserError(f"'{name}' is not the name of a package.", "Correct --packages.")
     return replace(
         workload, copies=(*workload.copies, *copies), packages=(*workload.packages, *packages)

@@ -182,6 +182,7 @@ def test_users_and_groups_come_from_base_passwd_and_sysusers(base: Tree) -> None
         "u! _c 100:shadow\nu _d 0\nu _e -:_number - -\n",
     )
     base.file("usr/bin/dbus-daemon", "")
+    base.file("usr/bin/pg_ctlcluster", "")
     finish(base)
     users = {line.split(":")[0]: line for line in lines(base, "etc/passwd")}
     assert users["root"] == "root:x:0:0:root:/root:/bin/bash"
@@ -191,6 +192,7 @@ def test_users_and_groups_come_from_base_passwd_and_sysusers(base: Tree) -> None
     assert users["_d"].startswith("_d:x:998:998:")
     assert users["_e"].startswith("_e:x:997:17:")
     assert "messagebus" in users
+    assert users["postgres"].split(":")[5] == "/var/lib/postgresql"
     assert "sshd" not in users
     groups = {line.split(":")[0]: line for line in lines(base, "etc/group")}
     assert groups["shadow"] == "shadow:x:42:_b"

@@ -2,6 +2,7 @@
 """Which packages are fetched and what of them is unpacked; when an image is made again."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from kentry.boot.userland.root_image import (
     find_release,
     unpack,
 )
-from kentry.boot.userland.workloads import BOOT, Copy, Workload, find_workload
+from kentry.boot.userland.workloads import WORKLOADS, Copy, Workload, find_workload
 from kentry.errors import FetchError, UserError
 from kentry.host.apt import RELEASES, USERLAND_RELEASES
 from kentry.host.native import runner_file
@@ -153,14 +154,19 @@ def fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
     contents = {
         "dash": {"./bin/dash": b"x" * 1000, "./usr/share/doc/dash/copyright": b"y"},
         "units": {"./lib/systemd/system/cron.service": unit},
+        "coreutils": {"./bin/ls": b"", "./bin/true": b""},
     }
+    others = {"fio": {"./usr/bin/fio": b"x"}, "hollow": {"./usr/lib/hollow": b""}}
 
     @contextlib.contextmanager
     def fetched(*words: Any) -> Iterator[tuple[Package, ...]]:
         made.append(tuple(words[2]))
+        if "nonsense" in words[2]:
+            raise UserError("no package 'nonsense'", "Name another package.")
+        having = {**contents, **{name: others[name] for name in words[2] if name in others}}
         yield tuple(
             Package(name, "1", fakes.deb(tmp_path / f"{name}.deb", files, Package=name))
-            for name, files in contents.items()
+            for name, files in having.items()
         )
 
     monkeypatch.setattr(root_image, "fetched", fetched)
@@ -190,7 +196,42 @@ def test_what_an_image_holds(said: Said, tmp_path: Path, fetches: list[tuple[str
     assert described["initramfs_bytes"] == userland.initramfs.stat().st_size
     assert described["command"][-2:] == ["ls", "-l"]
     assert (described["name"], described["release"]) == ("command", "bookworm")
-    assert described["packages"] == {"dash": "1", "units": "1"}
+    assert described["packages"] == {"dash": "1", "units": "1", "coreutils": "1"}
+
+
+def test_a_program_that_no_package_has_comes_with_the_package_of_its_name(
+    said: Said, fetches: list[tuple[str, ...]]
+) -> None:
+    userland = make(find_workload(["fio", "--version"], packages=["acl"]), said)
+    assert fetches == [("acl",), ("acl", "fio")]
+    assert "usr/bin/fio" in rows([userland.initramfs.read_bytes()])
+    assert userland.description["packages"]["fio"] == "1"
+    # As a script, too; but not what is there already.
+    for line in ("fio --version | cat", "ls | fio"):
+        make(find_workload([line]), said)
+    assert fetches[2:] == [(), ("fio",), ()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["nonsense", "-v"], ["nonsense"], ["hollow"], ["No-Package"], ["./absent"], ["/bin/absent"]],
+)
+def test_a_program_that_is_nowhere_is_an_error(
+    words: list[str], said: Said, cache: Path, fetches: list[tuple[str, ...]]
+) -> None:
+    with pytest.raises(UserError, match=re.escape(f"'{words[0]}'")) as raised:
+        make(find_workload(words), said)
+    assert "bookworm" in raised.value.sentence
+    assert "--packages" in raised.value.remedy and "--copy" in raised.value.remedy
+    assert not list(cache.rglob("*.cpio"))
+    assert len(fetches) == (2 if words[0] in ("nonsense", "hollow") else 1)
+
+
+def test_a_program_may_be_copied_or_have_a_path(said: Said, tmp_path: Path) -> None:
+    program = tmp_path / "bench"
+    program.write_text("x")
+    for guest, word in (("/root", "./bench"), ("/opt/x", "/opt/x"), ("/usr/local/bin/b", "b")):
+        make(find_workload([word, "1"], [Copy(program, guest)]), said)
 
 
 def test_a_copy_into_a_folder_keeps_its_name_and_mode(said: Said, tmp_path: Path) -> None:
@@ -203,7 +244,7 @@ def test_a_copy_into_a_folder_keeps_its_name_and_mode(said: Said, tmp_path: Path
 
 
 def test_systemd_takes_the_runners_place_as_init(said: Said) -> None:
-    userland = make(BOOT, said)
+    userland = make(WORKLOADS["boot"], said)
     found = rows([userland.initramfs.read_bytes()])
     assert found["kentry/workload"].data == b"exec\0/usr/lib/systemd/systemd\0"
     wants = "etc/systemd/system/multi-user.target.wants"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The workloads, a user's own commands, and the built runner, which is small and static."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import host_arch
-from kentry.boot.userland.workloads import WORKLOADS, Copy, find_workload, parse_copy
+from kentry.boot.userland.workloads import (
+    PACKAGE_NAME,
+    WORKLOADS,
+    Copy,
+    find_workload,
+    parse_copy,
+)
 from kentry.errors import UserError
 from kentry.host.native import runner_file
 from tests import ROOT
@@ -18,15 +25,27 @@ FILES = ROOT / "src/kentry/boot/userland/files"
 
 
 def test_every_workload_has_its_files() -> None:
-    assert list(WORKLOADS) == ["boot", "shell", "python", "compile", "server", "idle"]
+    named = "boot shell python compile compileall git-status git-log tar-xz sqlite fio stress-ng"
+    assert list(WORKLOADS) == [
+        *named.split(),
+        *("server", "redis-benchmark", "idle", "nginx", "postgres"),
+    ]
     copied = [copy for one in WORKLOADS.values() for copy in one.copies]
     assert all(copy.source.exists() and copy.guest.startswith("/") for copy in copied)
     assert {copy.source for copy in copied} == set(FILES.iterdir())
+    programs: list[str] = []
     for name, workload in WORKLOADS.items():
         assert find_workload([name]) == workload
         assert workload.argv[0].startswith("/")
         assert workload.summary
-        assert all(one in {copy.guest for copy in workload.copies} for one in workload.argv[1:])
+        assert all(PACKAGE_NAME.fullmatch(package) for package in workload.packages)
+        guests = {copy.guest for copy in workload.copies}
+        lines = [*workload.argv[1:], *workload.prepare]
+        own = [word for line in lines for word in line.split() if word.startswith("/kentry/")]
+        assert set(own) <= guests
+        assert all(isinstance(line, str) for line in lines)
+        programs += workload.programs
+    assert len(programs) == len(set(programs))
 
 
 @pytest.mark.parametrize("file", sorted(FILES.glob("*.sh")), ids=lambda file: file.name)
@@ -65,6 +84,51 @@ def test_any_other_words_are_a_command(tmp_path: Path) -> None:
     assert find_workload(["boot", "now"]).name == "command"
 
 
+def test_a_command_is_prepared_as_the_workload_of_its_program(tmp_path: Path) -> None:
+    named = WORKLOADS["git-status"]
+    for words in (["git", "log", "-p"], ["git log -p"], ["git log -p | wc"]):
+        workload = find_workload(words, [Copy(tmp_path, "/data")], ["acl"])
+        assert (workload.name, workload.program) == ("command", "git")
+        assert workload.prepare == named.prepare
+        assert workload.copies == (*named.copies, Copy(tmp_path, "/data"))
+        assert workload.packages == ("git", "acl")
+        assert workload.argv[3:] == ("sh", *words) or workload.argv[2:] == tuple(words)
+    assert find_workload(["gcc", "-v"]).room == WORKLOADS["compile"].room
+    assert find_workload(["xz -V"]).packages == ("xz-utils",)
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        (["ls", "-l"], "ls"),
+        (["exit", "3"], "exit"),
+        (["/root/x y", "1"], "/root/x y"),
+        (["ls"], "ls"),
+        (["./x -l"], "./x"),
+        (["g++ a.cc; ./a.out"], "g++"),
+        # What only a shell understands.
+        (["exit 3"], ""),
+        (["for i in 1; do ls; done"], ""),
+        (["LC_ALL=C ls"], ""),
+        (["(ls)"], ""),
+        (["$SHELL -c ls"], ""),
+        (["ls;ls"], ""),
+        (["f() { ls; }; f"], ""),
+        ([" ls"], ""),
+    ],
+)
+def test_the_program_of_a_command_line_must_be_there(words: list[str], program: str) -> None:
+    assert find_workload(words).program == program
+
+
+def test_workloads_are_in_the_docs_in_their_order() -> None:
+    page = (ROOT / "docs/howto/vector-policies.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", page, re.MULTILINE)
+    assert [row for row in rows if row[0] in WORKLOADS] == [
+        (name, workload.summary) for name, workload in WORKLOADS.items()
+    ]
+
+
 @pytest.mark.parametrize("name", ["~nobody", "bash-", "Bash", "a_b", "-y", "bash=1"])
 def test_what_is_no_package_name_is_refused(name: str) -> None:
     with pytest.raises(UserError, match=name):
@@ -74,7 +138,7 @@ def test_what_is_no_package_name_is_refused(name: str) -> None:
 def test_without_a_workload_the_remedy_lists_them() -> None:
     with pytest.raises(UserError, match="workload") as raised:
         find_workload([""])
-    assert "boot, shell, python, compile, server" in raised.value.remedy
+    assert ", ".join(WORKLOADS) in raised.value.remedy
 
 
 def test_a_copy_needs_a_source_and_a_whole_path(tmp_path: Path) -> None:
