@@ -8,7 +8,9 @@ of its counts in all contexts.  docs/methods.md has the rules with examples.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from kentry.arch import find_arch
@@ -23,6 +25,7 @@ from kentry.path.variation import (
     functions_by_context,
     functions_of,
     loop_bodies,
+    settles,
     varying,
 )
 from kentry.results.recording import (
@@ -54,83 +57,18 @@ class Side(NamedTuple):
         """The kernel's architecture."""
         return find_arch(self.recording.kernel["arch"])
 
+    @property
+    def path(self) -> list[Instruction] | None:
+        """The modal path; None where none was recorded."""
+        path = self.case.modal_path
+        return self.recording.instructions(path) if path else None
+
 
 class Change(NamedTuple):
     """By how much a share changed: from `low` to `high`, the same if it is so in every context."""
 
     low: int
     high: int
-
-
-def depends_on_contexts(*cases: CaseResult) -> bool:
-    """Whether a case has several counts."""
-    return any(len(case.values) > 1 for case in cases)
-
-
-def identical_paths(
-    old: Side, new: Side
-) -> tuple[Sequence[Instruction], Sequence[Instruction]] | None:
-    """Both sides' path of a context that both kernels execute, the modal one if it is one.
-
-    None where there is none, or a context meets changed code.
-    """
-    # A stream takes long to make, and two are the same only where all functions' shares are.
-    before, after = (
-        {
-            frozenset(functions_of(path, recording).items()): recording.instructions(path)
-            for path, _ in sorted(distinct_paths(case), key=lambda one: one[0].role != MODAL)
-        }
-        for case, recording in (old, new)
-    )
-    changed = changed_functions(old.recording, new.recording)
-    if any(name in changed for shares in before | after for name, _ in shares):
-        return None
-    pairs = ((path, after[shares]) for shares, path in before.items() if shares in after)
-    return next(
-        (one for one in pairs if stream(one[0], old.arch) == stream(one[1], old.arch)), None
-    )
-
-
-def is_unchanged(old: Side, new: Side) -> bool:
-    """Whether both execute the same code, and what differs between them is of contexts alone."""
-    if identical_paths(old, new):
-        return True
-    by_function = function_changes(old, new) or {}
-    changed = changed_functions(old.recording, new.recording)
-    return bool(by_function) and all(
-        change == Change(0, 0) and name not in changed for name, change in by_function.items()
-    )
-
-
-def sum_of(changes: Iterable[Change]) -> Change:
-    """All changes together."""
-    low, high = map(sum, zip(*[Change(0, 0), *changes], strict=True))
-    return Change(low, high)
-
-
-def function_changes(old: Side, new: Side) -> dict[str, Change] | None:
-    """Each function's change over all contexts; None where a side has no path of any."""
-    by_context = [functions_by_context(*side) for side in (old, new)]
-    if not all(by_context):
-        return None
-    bodies = [
-        loop_bodies(*side, varying(shares))
-        for side, shares in zip((old, new), by_context, strict=True)
-    ]
-    # A function has one body of a loop, or is in a loop on one side only.
-    agreed = {
-        name: body
-        for name, body in (bodies[0] | bodies[1]).items()
-        if all(own.get(name, body) == body for own in bodies)
-    }
-    before, after = (calls_by_context(*side)[INSTRUCTIONS] for side in (old, new))
-    changed = changed_functions(old.recording, new.recording)
-    return changes(before, after, agreed, changed, paired=_are_paired(old, new))
-
-
-def _are_paired(old: Side, new: Side) -> bool:
-    """Whether both were measured in the same contexts."""
-    return bool(old.recording.contexts) and old.recording.contexts == new.recording.contexts
 
 
 class MetricChange(NamedTuple):
@@ -142,60 +80,175 @@ class MetricChange(NamedTuple):
     # Each side's value in each context.
     values: tuple[Mapping[int, int], Mapping[int, int]]
 
+
+@dataclass(frozen=True)
+class Sides:
+    """A case of two kernels: what its rows of all metrics have in common, worked out once."""
+
+    old: Side
+    new: Side
+
+    def __iter__(self) -> Iterator[Side]:
+        yield from (self.old, self.new)
+
+    @cached_property
+    def changed(self) -> frozenset[str]:
+        """The functions whose code differs, as changed_functions() says."""
+        return changed_functions(self.old.recording, self.new.recording)
+
     @property
-    def change(self) -> Change:
-        """The change in every context."""
-        return sum_of(self.by_function.values())
+    def are_paired(self) -> bool:
+        """Whether both were measured in the same contexts."""
+        contexts = self.old.recording.contexts
+        return bool(contexts) and contexts == self.new.recording.contexts
 
+    @property
+    def depend_on_contexts(self) -> bool:
+        """Whether a side has several counts."""
+        return any(len(side.case.values) > 1 for side in self)
 
-def metric_changes(old: Side, new: Side, metrics: Sequence[str]) -> dict[str, MetricChange]:
-    """What changed of each metric that both sides' paths decide; without those not known."""
-    paths = [distinct_paths(side.case) for side in (old, new)]
-    if not all(paths):
-        return {}
-    several = any(len(own) > 1 for own in paths)
-    changed = changed_functions(old.recording, new.recording)
-    steady = _steady(old, new, changed) if several else {}
-    by_metric = [calls_by_context(*side, metrics) for side in (old, new)]
-    # The value's own path may not have been recorded in any context.
-    _, [context, *_] = max(paths[0], key=lambda one: (one[0] is old.case.modal_path, len(one[1])))
-    found = {}
-    for metric in metrics:
-        sides = [own[metric] for own in by_metric]
-        if context not in sides[0] or not all(
-            _is_known(side.case.metrics.get(metric), calls, own)
-            for side, calls, own in zip((old, new), sides, paths, strict=True)
-        ):
-            continue
-        shares = {name: sum(calls) for name, calls in sides[0][context].items()}
-        if several:
-            # Of code that moved, lines and pages are others.
-            same = {
-                name: Change(0, 0)
-                for name, is_moved in steady.items()
-                if not (is_moved and metric in OF_LAYOUT)
+    @property
+    def settle(self) -> bool:
+        """Whether both sides settle on a count."""
+        return all(settles(side.case) for side in self)
+
+    @cached_property
+    def identical_paths(self) -> tuple[Sequence[Instruction], Sequence[Instruction]] | None:
+        """Both sides' path of a context that both kernels execute, the modal one if it is one.
+
+        None where there is none, or a context meets changed code.
+        """
+        # A stream takes long to make, and two are the same only where all functions' shares are.
+        before, after = (
+            {
+                frozenset(functions_of(path, recording).items()): recording.instructions(path)
+                for path, _ in sorted(distinct_paths(case), key=lambda own: own[0].role != MODAL)
             }
-            rest = [
-                {
-                    at: {name: own for name, own in calls.items() if name not in same}
-                    for at, calls in side.items()
-                }
-                for side in sides
-            ]
-            by_function = same | changes(
-                rest[0], rest[1], {}, changed, paired=_are_paired(old, new)
-            )
-        else:
-            after = {name: sum(calls) for name, calls in next(iter(sides[1].values())).items()}
-            by_function = {
-                name: Change(*[after.get(name, 0) - shares.get(name, 0)] * 2)
-                for name in shares | after
-            }
-        old_values, new_values = (
-            {at: sum(map(sum, own.values())) for at, own in side.items()} for side in sides
+            for case, recording in self
         )
-        found[metric] = MetricChange(shares, by_function, (old_values, new_values))
-    return found
+        if any(name in self.changed for shares in before | after for name, _ in shares):
+            return None
+        arch = self.old.arch
+        pairs = ((path, after[shares]) for shares, path in before.items() if shares in after)
+        return next(
+            (pair for pair in pairs if stream(pair[0], arch) == stream(pair[1], arch)), None
+        )
+
+    @cached_property
+    def by_function(self) -> dict[str, Change] | None:
+        """Each function's change over all contexts; None where a side has no path of any."""
+        by_context = [functions_by_context(*side) for side in self]
+        if not all(by_context):
+            return None
+        bodies = [
+            loop_bodies(*side, varying(shares))
+            for side, shares in zip(self, by_context, strict=True)
+        ]
+        # A function has one body of a loop, or is in a loop on one side only.
+        agreed = {
+            name: body
+            for name, body in (bodies[0] | bodies[1]).items()
+            if all(own.get(name, body) == body for own in bodies)
+        }
+        before, after = (calls_by_context(*side)[INSTRUCTIONS] for side in self)
+        return changes(before, after, agreed, self.changed, paired=self.are_paired)
+
+    @property
+    def are_unchanged(self) -> bool:
+        """Whether both execute the same code, and what differs between them is of contexts."""
+        names = self.by_function or ()
+        return bool(self.identical_paths or (names and self._of_contexts == {*names}))
+
+    @cached_property
+    def _of_contexts(self) -> set[str]:
+        """The functions whose code did not change and that differ by context alone."""
+        by_function = self.by_function or {}
+        return {
+            name for name, change in by_function.items() if change == Change(0, 0)
+        } - self.changed
+
+    @cached_property
+    def _steady(self) -> dict[str, bool]:
+        """Those of them that execute the same on both sides in some context; whether one moved."""
+        executed: list[set[tuple[str, tuple[int, ...]]]] = []
+        starts: list[dict[str, int]] = []
+        for case, recording in self:
+            executed.append(set())
+            starts.append({})
+            for path, _ in distinct_paths(case):
+                offsets: dict[str, list[int]] = {}
+                for insn in recording.instructions(path):
+                    name = base_name(insn.function)
+                    offsets.setdefault(name, []).append(insn.offset)
+                    starts[-1][name] = insn.address - insn.offset
+                executed[-1] |= {(name, tuple(own)) for name, own in offsets.items()}
+        alike = {name for name, _ in executed[0] & executed[1]}
+        return {name: starts[0][name] != starts[1][name] for name in self._of_contexts & alike}
+
+    def by_metric(self, metrics: Sequence[str]) -> dict[str, MetricChange]:
+        """What changed of each metric that both sides' paths decide; without those not known."""
+        paths = [distinct_paths(side.case) for side in self]
+        if not all(paths):
+            return {}
+        several = any(len(own) > 1 for own in paths)
+        calls_by_metric = [calls_by_context(*side, metrics) for side in self]
+        # The value's own path may not have been recorded in any context.
+        modal = self.old.case.modal_path
+        _, [context, *_] = max(paths[0], key=lambda own: (own[0] is modal, len(own[1])))
+        known = {}
+        for metric in metrics:
+            calls = [own[metric] for own in calls_by_metric]
+            if context not in calls[0] or not all(
+                _is_known(side.case.metrics.get(metric), own, of_side)
+                for side, own, of_side in zip(self, calls, paths, strict=True)
+            ):
+                continue
+            shares = {name: sum(own) for name, own in calls[0][context].items()}
+            if several:
+                # Of code that moved, lines and pages are others.
+                same = {
+                    name: Change(0, 0)
+                    for name, is_moved in self._steady.items()
+                    if not (is_moved and metric in OF_LAYOUT)
+                }
+                before, after = (
+                    {
+                        at: {name: each for name, each in own.items() if name not in same}
+                        for at, own in side.items()
+                    }
+                    for side in calls
+                )
+                rest = changes(before, after, {}, self.changed, paired=self.are_paired)
+                by_function = same | rest
+            else:
+                now = {name: sum(own) for name, own in next(iter(calls[1].values())).items()}
+                by_function = {
+                    name: Change(*[now.get(name, 0) - shares.get(name, 0)] * 2)
+                    for name in shares | now
+                }
+            old, new = (
+                {at: sum(map(sum, own.values())) for at, own in side.items()} for side in calls
+            )
+            known[metric] = MetricChange(shares, by_function, (old, new))
+        return known
+
+    def place_change(self, metric: str) -> Change:
+        """The change of a metric that depends on where data lies; none if the code is unchanged.
+
+        It is exact where it is the same in every context, and otherwise from the least to the most
+        that two contexts may differ by.
+        """
+        if self.are_unchanged:
+            return Change(0, 0)
+        before, after = (place_values(case, metric) for case, _ in self)
+        both = before.keys() & after.keys() if self.are_paired else ()
+        if len(by := {after[context] - before[context] for context in both}) == 1:
+            return Change(*by, *by)
+        seen = [
+            {*values.values(), *(value for value, _ in case.metrics[metric].samples)}
+            for values, (case, _) in zip((before, after), self, strict=True)
+        ]
+        return Change(min(seen[1]) - max(seen[0]), max(seen[1]) - min(seen[0]))
 
 
 def _is_known(
@@ -210,54 +263,16 @@ def _is_known(
     return len(calls) >= _KNOWN * sum(len(at) for _, at in paths)
 
 
-def _steady(old: Side, new: Side, changed: Set[str]) -> dict[str, bool]:
-    """Functions whose code did not change and that differ by context alone; whether one moved."""
-    by_function = function_changes(old, new) or {}
-    executed: list[dict[str, set[tuple[int, ...]]]] = []
-    starts: list[dict[str, int]] = []
-    for case, recording in (old, new):
-        offsets: dict[str, set[tuple[int, ...]]] = {}
-        starts.append({})
-        for path, _ in distinct_paths(case):
-            own: dict[str, list[int]] = {}
-            for insn in recording.instructions(path):
-                own.setdefault(base_name(insn.function), []).append(insn.offset)
-                starts[-1][base_name(insn.function)] = insn.address - insn.offset
-            for name, sequence in own.items():
-                offsets.setdefault(name, set()).add(tuple(sequence))
-        executed.append(offsets)
-    return {
-        name: starts[0].get(name) != starts[1].get(name)
-        for name, change in by_function.items()
-        if change == Change(0, 0)
-        and name not in changed
-        and not executed[0].get(name, set()).isdisjoint(executed[1].get(name, ()))
-    }
+def sum_of(changes: Iterable[Change]) -> Change:
+    """All changes together."""
+    low, high = map(sum, zip(*[Change(0, 0), *changes], strict=True))
+    return Change(low, high)
 
 
 def place_values(case: CaseResult, metric: str) -> dict[int, int]:
     """Each context's commonest value of a metric that depends on where data lies."""
     known = (one for one in case.contexts if metric in one.data)
     return {one.context: exact.mode(dict(one.data[metric])) for one in known}
-
-
-def place_change(old: Side, new: Side, metric: str, *, unchanged: bool) -> Change:
-    """The change of a metric that depends on where data lies; none if the code is `unchanged`.
-
-    It is exact where it is the same in every context, and otherwise from the least to the most
-    that two contexts may differ by.
-    """
-    if unchanged:
-        return Change(0, 0)
-    before, after = (place_values(case, metric) for case, _ in (old, new))
-    both = before.keys() & after.keys() if _are_paired(old, new) else ()
-    if len(by := {after[context] - before[context] for context in both}) == 1:
-        return Change(*by, *by)
-    seen = [
-        {*values.values(), *(value for value, _ in case.metrics[metric].samples)}
-        for values, (case, _) in ((before, old), (after, new))
-    ]
-    return Change(min(seen[1]) - max(seen[0]), max(seen[1]) - min(seen[0]))
 
 
 def changes(

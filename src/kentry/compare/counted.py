@@ -9,19 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from kentry.arch import find_arch
-from kentry.compare.contexts import (
-    Change,
-    MetricChange,
-    Side,
-    depends_on_contexts,
-    function_changes,
-    identical_paths,
-    is_unchanged,
-    metric_changes,
-    place_change,
-    place_values,
-    sum_of,
-)
+from kentry.compare.contexts import Change, MetricChange, Side, Sides, place_values, sum_of
 from kentry.compare.differences import differences, of_both, one_architecture, shared_metrics
 from kentry.compare.layout import layout_change
 from kentry.errors import UserError
@@ -29,7 +17,7 @@ from kentry.path import metrics as path_metrics
 from kentry.path.calls import NOT_KNOWN, purposes
 from kentry.path.pairs import pack_pairs
 from kentry.path.symbols import base_name, depends_on_context
-from kentry.path.variation import distinct_paths, functions_of, settles
+from kentry.path.variation import distinct_paths, functions_of
 from kentry.results import caveats
 from kentry.results.case_name import State
 from kentry.results.caveats import Caveat
@@ -75,8 +63,12 @@ def compare(
     one_architecture(old, new, "Compare two kernels of one.")
     wanted = names or [case.name for case in old.cases]
     pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
-    both = [pair for pair in pairs if all(INSTRUCTIONS in case.metrics for case in pair)]
-    cases = [compare_case(Side(a, old), Side(b, new)) for a, b in both]
+    counted = [pair for pair in pairs if all(INSTRUCTIONS in case.metrics for case in pair)]
+    if metrics:
+        # Recordings from before a metric of layout have the paths that it follows from.
+        counted = [(_with_layout(a, old), _with_layout(b, new)) for a, b in counted]
+    both = [Sides(Side(a, old), Side(b, new)) for a, b in counted]
+    cases = [compare_case(sides) for sides in both]
     timed: list[TimedComparison] = []
     if any(shared_metrics(a, b) for a, b in pairs):
         # It loads numpy and scipy, which exact counts do not need.
@@ -85,27 +77,25 @@ def compare(
         timed = compare_timed(pairs, {case.name: case for case in cases}, old, new, threshold)
     if not cases and not timed:
         raise _nothing_in_common(pairs, old, new)
-    counted, compared = {case.name for case in cases}, {row.name for row in timed}
+    with_counts, with_times = {case.name for case in cases}, {row.name for row in timed}
     lost = [
         case.name
         for name in wanted
         if (case := old.case(name))
-        and name not in counted
-        and (INSTRUCTIONS in case.metrics or name not in compared)
+        and name not in with_counts
+        and (INSTRUCTIONS in case.metrics or name not in with_times)
     ]
     notes = differences(old, new, pairs, names, counted=bool(cases), timed=bool(timed))
     alone = [
         a.name
-        for a, b in both
+        for a, b in counted
         if min(len(a.contexts), len(b.contexts)) < 2
         and depends_on_context({name for name, _ in (*a.functions, *b.functions)})
     ]
     if alone:
         notes.append(caveats.one_context(", ".join(alone)))
-    if metrics:
-        # Recordings from before a metric of layout have the paths that it follows from.
-        both = [(_with_layout(a, old), _with_layout(b, new)) for a, b in both]
-    more = _compare_metrics(old, new, both, metrics) if metrics else ()
+    chosen = choose_metrics(counted, metrics) if metrics else ()
+    more = (row for sides in both for row in _metric_rows(sides, chosen))
     order = {case.name: place for place, case in enumerate(old.cases)}
     return Comparison(
         tool=new.tool,
@@ -132,36 +122,37 @@ def _nothing_in_common(
     )
 
 
-def compare_case(old: Side, new: Side) -> CaseComparison:
-    """Compares one case of each side; they may be two states of a case in one recording."""
+def compare_case(sides: Sides) -> CaseComparison:
+    """Compares one case; its two sides may be two states of a case in one recording."""
     # Where the count depends on the context, `new` is the old value with each function's change:
     # contexts.py.  If the value's own path was not recorded, the functions are of another context.
-    cases = old.case, new.case
+    old, new = sides
+    cases, name = (old.case, new.case), old.case.name
     a, b = (case.metrics[INSTRUCTIONS] for case in cases)
     functions = _functions(*cases)
     before, after = a.value, b.value
     change = Change(*[after - before] * 2) if a.is_decided and b.is_decided else None
-    verdict, _ = _verdict(old.case.name, change)
+    verdict, _ = _verdict(name, change)
     notes = of_both(*(list(case.caveats) for case in cases))
     contexts: Contexts | UnsetType = UNSET
-    if depends_on_contexts(*cases):
+    if sides.depend_on_contexts:
         contexts = Contexts(*(tuple(case.values.items()) for case in cases))
-        functions, change = _in_contexts(old, new)
-        verdict, why = _verdict(old.case.name, change)
+        functions, change = _in_contexts(sides)
+        verdict, why = _verdict(name, change)
         # That a recording has no paths, its own caveats say.
         notes += why if functions else []
         if functions:
             after = before + sum(row.delta for row in functions)
             if not old.case.modal_path:
                 path = sum(row.old for row in functions)
-                notes.append(caveats.functions_of_context(old.case.name, path, before))
-    alike = identical_paths(old, new) if before == after else None
+                notes.append(caveats.functions_of_context(name, path, before))
+    alike = sides.identical_paths if before == after else None
     of_floor = old.recording.is_floor or new.recording.is_floor
-    parts, reasons = _purposes_of_both(old, new, [before, after]) if of_floor else ((), ())
+    parts, reasons = _purposes_of_both(sides, [before, after]) if of_floor else ((), ())
     if not of_floor:
-        functions = _with_renames(functions, old, new)
+        functions = _with_renames(functions, sides)
     return CaseComparison(
-        name=old.case.name,
+        name=name,
         old=before,
         new=after,
         verdict=verdict,
@@ -194,19 +185,16 @@ def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
     )
 
 
-def _in_contexts(old: Side, new: Side) -> tuple[tuple[FunctionDelta, ...], Change | None]:
+def _in_contexts(sides: Sides) -> tuple[tuple[FunctionDelta, ...], Change | None]:
     """The functions, and by how much the count changes, where it depends on the context."""
-    by_function = function_changes(old, new)
-    if by_function is None:
+    if sides.by_function is None:
         return (), None
     # The value's own path may not have been recorded in any context.
-    case = old.case
-    path = case.modal_path or max(distinct_paths(case), key=lambda one: len(one[1]))[0]
-    shares = functions_of(path, old.recording)
-    before = case.metrics[INSTRUCTIONS].value
-    functions = function_rows(shares, by_function, before, new.case.values)
-    settled = settles(case) and settles(new.case)
-    return functions, sum_of(by_function.values()) if settled else None
+    old, new = sides
+    path = old.case.modal_path or max(distinct_paths(old.case), key=lambda own: len(own[1]))[0]
+    shares, before = functions_of(path, old.recording), old.case.metrics[INSTRUCTIONS].value
+    functions = function_rows(shares, sides.by_function, before, new.case.values)
+    return functions, sum_of(sides.by_function.values()) if sides.settle else None
 
 
 def function_rows(
@@ -257,19 +245,16 @@ def _events(old: Side, new: Side) -> tuple[EventDelta, ...]:
     return tuple(sorted(deltas, key=lambda delta: -abs((delta.new or 0) - (delta.old or 0))))
 
 
-def _with_renames(
-    functions: tuple[FunctionDelta, ...], old: Side, new: Side
-) -> tuple[FunctionDelta, ...]:
+def _with_renames(functions: tuple[FunctionDelta, ...], sides: Sides) -> tuple[FunctionDelta, ...]:
     """Makes one row of functions that were renamed, inlined or split; the sums stay the same."""
-    paths = [(side.recording, side.case.modal_path) for side in (old, new)]
-    if not all(path for _, path in paths) or all(row.old and row.new for row in functions):
+    old, new = (side.path for side in sides)
+    if old is None or new is None or all(row.old and row.new for row in functions):
         return functions
     # It loads numpy, which most comparisons of two like kernels do not need.
     from kentry.compare.path_diff import renames
 
-    before, after = (recording.instructions(path) for recording, path in paths if path)
     rows = {row.name: row for row in functions}
-    for renamed in renames(before, after, old.arch):
+    for renamed in renames(old, new, sides.old.arch):
         names = dict.fromkeys(name for name, _ in (*renamed.new, *renamed.old) if name in rows)
         own = [rows.pop(name) for name in names]
         if own:
@@ -290,40 +275,23 @@ def _functions(old: CaseResult, new: CaseResult) -> tuple[FunctionDelta, ...]:
     return _function_deltas(*sides)
 
 
-def _compare_metrics(
-    old: Recording,
-    new: Recording,
-    pairs: Sequence[tuple[CaseResult, CaseResult]],
-    wanted: Sequence[str],
-) -> Iterator[CaseComparison]:
-    """Compares each metric but instructions that both sides have; UserError for others."""
-    chosen = choose_metrics(pairs, wanted)
-    for pair in pairs:
-        sides = Side(pair[0], old), Side(pair[1], new)
-        metrics = [metric for metric in chosen if _has(pair, metric)]
-        of_places = [metric for metric in metrics if metric in path_metrics.OF_PLACES]
-        by_path = metric_changes(*sides, [one for one in metrics if one not in of_places])
-        of_data = [_of_data(*side) for side in sides]
-        missing = of_data[0][2] | of_data[1][2]
-        words = ", ".join(f"{name} ({times} times)" for name, times in sorted(missing.items()))
-        unchanged = bool(of_places) and is_unchanged(*sides)
-        for metric in metrics:
-            if metric in by_path:
-                row = _of_paths(*sides, metric, by_path[metric])
-            elif metric in of_places:
-                change = place_change(*sides, metric, unchanged=unchanged)
-                row = _of_samples(*sides, metric, change)
-                shares = [
-                    path_metrics.shares(own.get(metric, Counter()), f) for f, own, _ in of_data
-                ]
-                if [one.total() for one in shares] == [row.old, row.new]:
-                    row = replace(row, functions=_function_deltas(*shares))
-            else:
-                row = _of_samples(*sides, metric, None)
-            if words and metric in path_metrics.OF_ACCESSES:
-                notes = (*row.caveats, caveats.unreported_accesses(pair[0].name, words))
-                row = replace(row, caveats=notes)
-            yield row
+def _metric_rows(sides: Sides, chosen: Sequence[str]) -> Iterator[CaseComparison]:
+    """Compares a case's metrics among those `chosen` that both sides have."""
+    metrics = [name for name in chosen if _has([side.case for side in sides], name)]
+    by_path = sides.by_metric([name for name in metrics if name not in path_metrics.OF_PLACES])
+    by_function, missing = zip(*map(_of_accesses, sides), strict=True)
+    unreported = sorted((missing[0] | missing[1]).items())
+    words = ", ".join(f"{name} ({times} times)" for name, times in unreported)
+    for metric in metrics:
+        row = _metric_row(sides, metric, by_path.get(metric))
+        shares = [own.get(metric, Counter()) for own in by_function]
+        is_of_places = metric in path_metrics.OF_PLACES
+        if is_of_places and [own.total() for own in shares] == [row.old, row.new]:
+            row = replace(row, functions=_function_deltas(*shares))
+        if words and metric in path_metrics.OF_ACCESSES:
+            note = caveats.unreported_accesses(row.name, words)
+            row = replace(row, caveats=(*row.caveats, note))
+        yield row
 
 
 def _with_layout(case: CaseResult, recording: Recording) -> CaseResult:
@@ -337,63 +305,46 @@ def _with_layout(case: CaseResult, recording: Recording) -> CaseResult:
     return replace(case, metrics=case.metrics | own)
 
 
-def _of_paths(old: Side, new: Side, metric: str, change: MetricChange) -> CaseComparison:
-    """A metric's row where the paths of all contexts decide it."""
-    before = sum(change.shares.values())
-    seen = exact.histogram((value, 1) for value in change.values[1].values())
-    functions = function_rows(change.shares, change.by_function, before, seen)
-    whole = change.change if settles(old.case) and settles(new.case) else None
-    verdict, notes = _verdict(f"{metric} of {old.case.name}", whole)
-    several = any(len({*own.values()}) > 1 for own in change.values)
-    return CaseComparison(
-        name=old.case.name,
-        metric=metric,
-        old=sum(row.old for row in functions),
-        new=sum(row.new for row in functions),
-        verdict=verdict,
-        identical_path=False,
-        functions=functions,
-        contexts=_by_context(change.values) if several else UNSET,
-        caveats=tuple(notes),
-        change=whole,
-    )
-
-
-def _by_context(values: Sequence[Mapping[int, int]]) -> Contexts:
-    """In how many contexts of each side each value was the commonest."""
-    return Contexts(
-        *(tuple(exact.histogram((one, 1) for one in own.values()).items()) for own in values)
-    )
-
-
-def _of_samples(old: Side, new: Side, metric: str, change: Change | None) -> CaseComparison:
-    """A metric's row of the first boots' windows; `change` is None where contexts decide it not."""
-    samples = [
-        dict(case.metrics[metric].samples) if metric in case.metrics else {0: 1}
-        for case, _ in (old, new)
-    ]
-    before, after = map(exact.mode, samples)
-    values = [place_values(case, metric) for case, _ in (old, new)]
-    several = all(values) and len({*values[0].values(), *values[1].values(), before, after}) > 1
-    verdict, notes = exact.verdict(*samples), list[Caveat]()
-    if change:
-        verdict, notes = _verdict(f"{metric} of {old.case.name}", change)
-        if change.low == change.high:
+def _metric_row(sides: Sides, metric: str, by_path: MetricChange | None) -> CaseComparison:
+    """A metric's row: of all contexts' paths where they decide it, else of the first boots."""
+    name, functions = f"{metric} of {sides.old.case.name}", tuple[FunctionDelta, ...]()
+    values: Sequence[Mapping[int, int]]
+    change: Change | None
+    if by_path:
+        shares, changes, values = by_path
+        seen = exact.histogram((value, 1) for value in values[1].values())
+        functions = function_rows(shares, changes, sum(shares.values()), seen)
+        before, after = sum(row.old for row in functions), sum(row.new for row in functions)
+        several = any(len({*own.values()}) > 1 for own in values)
+        change = sum_of(changes.values()) if sides.settle else None
+        verdict, notes = _verdict(name, change)
+    else:
+        absent = Metric(0, ((0, 1),))
+        samples = [dict(case.metrics.get(metric, absent).samples) for case, _ in sides]
+        before, after = map(exact.mode, samples)
+        values = [place_values(case, metric) for case, _ in sides]
+        several = all(values) and len({*values[0].values(), *values[1].values(), before, after}) > 1
+        if metric in path_metrics.OF_PLACES:
+            change = sides.place_change(metric)
+            verdict, notes = _verdict(name, change)
             # What the new kernel has in the context of the old value.
-            after = before + change.low
-    elif depends_on_contexts(old.case, new.case):
-        verdict, notes = UNDECIDED, [caveats.one_context(f"{metric} of {old.case.name}")]
-    elif verdict != UNDECIDED:
-        change = Change(*[after - before] * 2)
+            after = before + change.low if change.low == change.high else after
+        elif sides.depend_on_contexts:
+            change, verdict, notes = None, UNDECIDED, [caveats.one_context(name)]
+        else:
+            verdict, notes = exact.verdict(*samples), []
+            change = None if verdict == UNDECIDED else Change(*[after - before] * 2)
+    # In how many contexts of each side each value was the commonest.
+    each = (exact.histogram((value, 1) for value in own.values()).items() for own in values)
     return CaseComparison(
-        name=old.case.name,
+        name=sides.old.case.name,
         metric=metric,
         old=before,
         new=after,
         verdict=verdict,
         identical_path=False,
-        functions=(),
-        contexts=_by_context(values) if several else UNSET,
+        functions=functions,
+        contexts=Contexts(*map(tuple, each)) if several else UNSET,
         caveats=tuple(notes),
         change=change,
     )
@@ -410,17 +361,16 @@ def _verdict(name: str, change: Change | None) -> tuple[str, list[Caveat]]:
     return verdict, [caveats.change_by_context(name, low, high)]
 
 
-def _of_data(
-    case: CaseResult, recording: Recording
-) -> tuple[list[str], path_metrics.Amounts, Counter[str]]:
-    """Of a modal path: the functions, each metric's amounts, the accesses that are not reported."""
-    path = case.modal_path
+def _of_accesses(side: Side) -> tuple[dict[str, Counter[str]], Counter[str]]:
+    """Of a modal path: each metric of accesses by function, and what is not reported."""
+    path = side.case.modal_path
     if path is None or path.accesses is None:
-        return [], {}, Counter()
-    code = recording.instructions(path)
-    missing = path_metrics.unreported(code, path.accesses, find_arch(recording.kernel["arch"]))
+        return {}, Counter()
+    code = side.recording.instructions(path)
     functions = [base_name(insn.function) for insn in code]
-    return functions, path_metrics.amounts_of_accesses(path.accesses), missing
+    amounts = path_metrics.amounts_of_accesses(path.accesses)
+    by_function = {name: path_metrics.shares(own, functions) for name, own in amounts.items()}
+    return by_function, path_metrics.unreported(code, path.accesses, side.arch)
 
 
 def choose_metrics(groups: Sequence[Sequence[CaseResult]], wanted: Sequence[str]) -> list[str]:
@@ -464,20 +414,15 @@ def _by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
 
 
 def _purposes_of_both(
-    old: Side, new: Side, counts: list[int]
+    sides: Sides, counts: list[int]
 ) -> tuple[tuple[PurposeDelta, ...], tuple[PurposeDelta, ...]]:
     """Parts in the path's order, reasons by change; both add up to the counts or are empty."""
-    sides = [
-        list(purposes(side.recording.instructions(path), side.arch))
-        if (path := side.case.modal_path)
-        else []
-        for side in (old, new)
-    ]
-    if [len(side) for side in sides] != counts:
+    both = [list(purposes(side.path or (), side.arch)) for side in sides]
+    if [len(own) for own in both] != counts:
         return (), ()
-    parts = _deltas([[(purpose.part, "") for purpose in side] for side in sides])
-    reasons = _deltas([[(purpose.reason, purpose.source) for purpose in side] for side in sides])
-    order = list(dict.fromkeys(purpose.part for side in reversed(sides) for purpose in side))
+    parts = _deltas([[(purpose.part, "") for purpose in own] for own in both])
+    reasons = _deltas([[(purpose.reason, purpose.source) for purpose in own] for own in both])
+    order = list(dict.fromkeys(purpose.part for own in reversed(both) for purpose in own))
     return (
         tuple(sorted(parts, key=lambda row: order.index(row.name))),
         tuple(sorted(reasons, key=lambda row: (row.name == NOT_KNOWN, -abs(row.delta), row.name))),
@@ -485,11 +430,10 @@ def _purposes_of_both(
 
 
 def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
-    counts = [Counter(name for name, _ in side) for side in sides]
+    old, new = (Counter(name for name, _ in side) for side in sides)
     sources: dict[str, dict[str, None]] = {}
     for name, source in (pair for side in sides for pair in side):
         sources.setdefault(name, {}).update({source: None} if source else {})
-    old, new = counts
     return [
         PurposeDelta(name, old[name], new[name], sources=tuple(own))
         for name, own in sources.items()
@@ -505,8 +449,8 @@ def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, Stat
             continue
         if base.metrics[INSTRUCTIONS].is_decided and case.metrics[INSTRUCTIONS].is_decided:
             assert base.parsed.state
-            sides = Side(base, recording), Side(case, recording)
-            yield compare_case(*sides), state, base.parsed.state
+            sides = Sides(Side(base, recording), Side(case, recording))
+            yield compare_case(sides), state, base.parsed.state
 
 
 def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recording) -> Comparison:

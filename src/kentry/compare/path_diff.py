@@ -14,6 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 
 import numpy as np
@@ -179,8 +180,8 @@ def diff_paths(
     notes: Sequence[Caveat] = (),
 ) -> PathDiff:
     """A case's two paths beside each other, and the functions that have other names."""
-    sides = before, after = _side(old, arch), _side(new, arch)
-    renamed = _renames(before, after)
+    sides, renamed = _pair(tuple(old), tuple(new), arch.name)
+    before, after = sides
     labels = {name: one.name for one in renamed for name, _ in (*one.old, *one.new)}
     entries = _entries(before, after, _aligned(before, after, labels))
     moves = _Moves(sides, labels, entries)
@@ -189,7 +190,7 @@ def diff_paths(
     moves.alone(arch)
     in_parts = list(parts_of(old, arch)), list(parts_of(new, arch))
     rows = tuple(_row(one, sides, labels, in_parts, arch) for one in entries)
-    diff = PathDiff(name=name, rows=rows, renamed=tuple(renamed), caveats=tuple(notes))
+    diff = PathDiff(name=name, rows=rows, renamed=renamed, caveats=tuple(notes))
     if (diff.old, diff.new) != (len(old), len(new)):
         raise ContradictionError(
             f"the rows of {name} have {diff.old} and {diff.new} instructions, its paths {len(old)}"
@@ -200,7 +201,16 @@ def diff_paths(
 
 def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:
     """The functions that have other names, were inlined or were split."""
-    return _renames(_side(old, arch), _side(new, arch))
+    return list(_pair(tuple(old), tuple(new), arch.name)[1])
+
+
+# A comparison asks for the renames of each case, and then for the difference of its paths.
+@lru_cache(maxsize=64)
+def _pair(
+    old: tuple[Instruction, ...], new: tuple[Instruction, ...], arch: str
+) -> tuple[tuple[_Side, _Side], tuple[Renamed, ...]]:
+    sides = _side(old, find_arch(arch)), _side(new, find_arch(arch))
+    return sides, tuple(_renames(*sides))
 
 
 def _side(path: Sequence[Instruction], arch: Arch) -> _Side:

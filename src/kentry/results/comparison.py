@@ -418,21 +418,23 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
         force_setattr(self, "rows", tuple(rows))
 
     @property
+    def exact(self) -> list[CaseComparison]:
+        """The rows of exact metrics."""
+        return [row for row in self.rows if isinstance(row, CaseComparison)]
+
+    @property
     def cases(self) -> list[CaseComparison]:
         """The rows of instructions."""
-        counted = (row for row in self.rows if isinstance(row, CaseComparison))
-        return [row for row in counted if row.metric == INSTRUCTIONS]
+        return [row for row in self.exact if row.metric == INSTRUCTIONS]
 
     @property
     def metrics(self) -> list[CaseComparison]:
         """The rows of other exact metrics."""
-        counted = (row for row in self.rows if isinstance(row, CaseComparison))
-        return [row for row in counted if row.metric != INSTRUCTIONS]
+        return [row for row in self.exact if row.metric != INSTRUCTIONS]
 
     def counted(self, case: str, metric: str = INSTRUCTIONS) -> CaseComparison | None:
         """The row of an exact metric; None where it was not compared."""
-        rows = self.cases if metric == INSTRUCTIONS else self.metrics
-        return next((row for row in rows if (row.name, row.metric) == (case, metric)), None)
+        return next((row for row in self.exact if (row.name, row.metric) == (case, metric)), None)
 
     @property
     def timed(self) -> list[TimedComparison]:

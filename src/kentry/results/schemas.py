@@ -41,10 +41,8 @@ _PUBLISHED |= {
 }
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
-    *("accesses", "boots", "checked", "checked_counts", "contexts", "distributions", "empties"),
-    *("estimates", "estimators", "events", "groups", "halves", "layout", "markers", "misses"),
-    *("modal_paths", "not_compiled", "others", "parts", "places", "reasons", "renamed"),
-    *("source_lines", "vector"),
+    *("accesses", "checked", "checked_counts", "contexts", "distributions", "events", "layout"),
+    *("markers", "modal_paths", "parts", "places", "renamed", "source_lines", "vector"),
 }
 # The name of a struct in a schema: a title, a key or the end of a reference.
 _NAME = re.compile(r'(?<=["/])[A-Z][A-Za-z]+(?=")')

@@ -5,7 +5,6 @@ A series (a row a patch), an ablation (what each config option adds), a bisectio
 changed a value), a log (its history), a check (a recording held against budgets), and imports.
 """
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -501,12 +500,6 @@ class Check(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/c
     def of_verdict(self, verdict: Verdict) -> list[CheckRow]:
         """The rows that have this verdict."""
         return [row for row in self.rows if row.verdict == verdict]
-
-
-def verdict_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """Over before undecided before within."""
-    found = set(verdicts)
-    return OVER if OVER in found else UNDECIDED if UNDECIDED in found else WITHIN
 
 
 class ImportBase(Struct, frozen=True):

@@ -36,7 +36,6 @@ from kentry.results.studies import (
     Check,
     CheckRow,
     Renewed,
-    verdict_of,
 )
 from kentry.stats import THRESHOLD, exact
 from kentry.study.budgets import ALL, BASELINE, Budget, Budgets
@@ -47,6 +46,7 @@ _OFTEN = 1 / 5
 # What a kernel that is booted has of each case.
 _COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions", *ABOUT_PATHS)
 _DIGITS = 4  # of a limit made of an interval
+_RANKED = (WITHIN, UNDECIDED, OVER)  # the verdict of all rows is that of the one farthest right
 
 
 class _Asked(NamedTuple):
@@ -85,7 +85,7 @@ def check(
         budgets=str(budgets.file),
         measured=Measured.of(recording),
         baseline=Measured.of(baseline) if baseline and is_used else None,
-        verdict=verdict_of(row.verdict for row in rows),
+        verdict=max((row.verdict for row in rows), key=_RANKED.index),
         rows=tuple(rows),
         caveats=tuple(unique(notes)),
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kentry.compare.contexts import Side
+from kentry.compare.contexts import Side, Sides
 from kentry.compare.counted import compare, compare_case
 from kentry.errors import UserError
 from kentry.path.calls import NOT_KNOWN
@@ -174,7 +174,7 @@ def test_two_states_of_a_recording_are_compared_like_two_kernels() -> None:
     states = recording({"x+vec=none": [("f", 5)], "x+vec=once": [("f", 5), ("g", 2)]})
     states = with_events(states, {"x+vec=once": [DISCARD]})
     none, once = states.cases
-    case = compare_case(Side(none, states), Side(once, states))
+    case = compare_case(Sides(Side(none, states), Side(once, states)))
     assert (case.old, case.new, case.delta) == (5, 7, 2)
     assert [(row.name, row.delta) for row in case.functions if row.delta] == [("g", 2)]
     assert [(one.name, one.old, one.new) for one in case.events] == [("discard", 0, 1)]

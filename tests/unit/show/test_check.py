@@ -18,7 +18,6 @@ from kentry.results.studies import (
     Check,
     CheckRow,
     Verdict,
-    verdict_of,
 )
 from kentry.show.export.ci import check_github, check_junit, check_ktap
 from kentry.show.studies import check_layout, row_sentence, summary
@@ -53,7 +52,7 @@ def made(*rows: CheckRow, file: str = "ci/budgets.toml") -> Check:
         budgets=file,
         measured=Measured.of(found),
         baseline=None,
-        verdict=verdict_of(row.verdict for row in rows),
+        verdict=max((row.verdict for row in rows), key=(WITHIN, UNDECIDED, OVER).index),
         rows=rows,
         caveats=({"kind": "x", "text": "a note"},),
     )
