@@ -335,25 +335,18 @@ def bisect(
     if not question.verify:
         notes.append(caveats.not_verified())
     largest = max(first.culprits, key=lambda culprit: abs(culprit.delta), default=None)
+    ends = {name: _shown(getattr(span, name), searches[0]) for name in ("good", "bad")}
     return Bisection(
         tool=old.tool,
         origin=dict(origin),
         arch=old.kernel["arch"],
-        case=first.case,
         metric=commits.metric,
-        unit=first.unit,
-        good=_shown(span.good, searches[0]),
-        bad=_shown(span.bad, searches[0]),
-        delta=first.delta,
         commits=len(span.line()) - 1,
         culprit=largest,
-        culprits=first.culprits,
-        suspects=first.suspects,
-        explained=first.explained,
         functions=largest.functions if largest else (),
         steps=tuple(commits.steps.values()),
-        caveats=tuple(notes),
         others=tuple(others),
+        **structs.asdict(first) | ends | {"caveats": tuple(notes)},
     )
 
 

@@ -9,9 +9,9 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from kentry.arch import Arch
 from kentry.compare.counted import compare
@@ -209,135 +209,125 @@ def _compared(
     return None
 
 
-_Number = Fraction | int
-# What a row says beside its budget, by the names of CheckRow.
-_Finding = dict[str, Any]
-
-
 def _row(
     asked: _Asked, recording: Recording, baseline: Recording | None, comparison: Comparison | None
 ) -> CheckRow:
     """What was measured, held against the budget."""
-    budget = asked.budget
-    found = _find(asked, recording, baseline, comparison)
-    own = {name: found.get(name) for name in ("limit", "low", "high")}
-    numbers = {name: _plain(one) for name, one in own.items() if one is not None}
-    return CheckRow(
+    budget, metric, case = asked.budget, asked.budget.metric, recording.case(asked.name)
+    row = CheckRow(
         name=asked.name,
-        metric=budget.metric,
+        metric=metric,
         table=budget.table,
         key=budget.key,
         line=budget.line,
         budget=budget.text,
-        **{"verdict": UNDECIDED, **found, **numbers},
+        limit=None if budget.relative else _plain(budget.number),
+        verdict=UNDECIDED,
     )
-
-
-def _find(
-    asked: _Asked, recording: Recording, baseline: Recording | None, comparison: Comparison | None
-) -> _Finding:
-    budget, metric, case = asked.budget, asked.budget.metric, recording.case(asked.name)
-    limit = None if budget.relative else budget.number
     if asked.problem or case is None:
-        return _Finding(reason=asked.problem or "the recording has no such case", limit=limit)
+        return replace(row, reason=asked.problem or "the recording has no such case")
     if not _has(case, metric):
-        return _Finding(reason=f"the recording has no {metric} of it", limit=limit)
-    own = case.noisy.get(metric)
-    found = _Finding(
-        unit=own.unit if own else INSTRUCTIONS, value=(own or case.metrics[metric]).value
-    )
-    if own and own.unit.endswith(_RATE):
-        return found | {"reason": f"of {own.unit} more is better, and a budget is the most"}
-    if limit is not None:
+        return replace(row, reason=f"the recording has no {metric} of it")
+    noisy = case.noisy.get(metric)
+    unit, value = (noisy.unit, noisy.value) if noisy else (INSTRUCTIONS, case.metrics[metric].value)
+    row = replace(row, unit=unit, value=value)
+    if noisy and unit.endswith(_RATE):
+        reason = f"of {unit} more is better, and a budget is the most"
+        return replace(row, limit=None, reason=reason)
+    if not budget.relative:
         # Within or over if the whole interval is, or every count.
-        ends = own.interval if own else _counts(case, metric)
-        found |= {"limit": limit, "counts": () if own else _by_context(case, metric)}
-        if ends is None:
-            return found | {"reason": "it has no interval"}
-        low, high = _fraction(min(ends)), _fraction(max(ends))
+        if not noisy:
+            row, ends = replace(row, counts=_by_context(case, metric)), _counts(case, metric)
+            between = "its counts are on both sides of the limit"
+            return _judged(row, min(ends), max(ends), budget.number, budget.number, between)
+        if noisy.interval is None:
+            return replace(row, reason="it has no interval")
+        low, high = map(_fraction, noisy.interval)
         between = "the limit is in the interval"
-        between = between if own else "its counts are on both sides of the limit"
-        return found | _verdict(low, high, limit, limit, between)
+        return _judged(row, low, high, budget.number, budget.number, between)
     before = baseline.case(asked.name) if baseline else None
     if not baseline or not before:
-        return found | {"reason": "the baseline has no such case"}
+        return replace(row, reason="the baseline has no such case")
     if not _has(before, metric):
-        return found | {"reason": f"the baseline has no {metric} of it"}
-    if own:
-        return found | _relative_time(budget, (before, case), (baseline, recording), comparison)
+        return replace(row, reason=f"the baseline has no {metric} of it")
+    if noisy:
+        return _relative_time(row, budget, (before, case), (baseline, recording), comparison)
     if metric not in before.metrics:
-        return found | {"reason": f"the baseline's {metric} of it is no count"}
-    return found | _relative_count(budget, (before, case), comparison)
+        return replace(row, reason=f"the baseline's {metric} of it is no count")
+    return _relative_count(row, budget, (before, case), comparison)
 
 
 def _relative_count(
+    row: CheckRow,
     budget: Budget,
     cases: tuple[CaseResult, CaseResult],
     comparison: Comparison | None,
-) -> _Finding:
+) -> CheckRow:
     """Within or over if the change is in every context; a part of the old count is of each."""
     a, b = (case.metrics[budget.metric] for case in cases)
     old, new = a.value, b.value
     change = (new - old, new - old) if a.is_decided and b.is_decided else None
-    if comparison and (row := comparison.counted(cases[0].name, budget.metric)):
+    if comparison and (compared := comparison.counted(row.name, budget.metric)):
         # Where the count depends on the context, both are those of one context.
-        old, new, change = row.old, row.new, row.change
+        old, new, change = compared.old, compared.new, compared.change
     base = _counts(cases[0], budget.metric)
     least, most = (old + math.floor(_allowance(budget, count)) for count in (min(base), max(base)))
     counts = _by_context(cases[1], budget.metric)
-    found = _Finding(limit=least, baseline=old, value=new, counts=counts)
+    row = replace(row, limit=least, baseline=old, value=new, counts=counts)
     if change is None:
-        return found | {"reason": "too few of its windows or contexts agree on a count"}
+        return replace(row, reason="too few of its windows or contexts agree on a count")
     between = "the change depends on the context, and so does whether it is too much"
-    return found | _verdict(old + change[0], old + change[1], least, most, between)
+    return _judged(row, old + change[0], old + change[1], least, most, between)
 
 
 def _relative_time(
+    row: CheckRow,
     budget: Budget,
     cases: tuple[CaseResult, CaseResult],
     sides: tuple[Recording, Recording],
     comparison: Comparison | None,
-) -> _Finding:
+) -> CheckRow:
     """The comparison's verdict, with what the budget allows as the threshold."""
-    key = cases[0].name, budget.metric
-    rows = comparison.timed if comparison else ()
-    row = next((one for one in rows if (one.name, one.metric) == key), None)
-    if row is None or not row.old:
+    timed = {(one.name, one.metric): one for one in (comparison.timed if comparison else ())}
+    compared = timed.get((row.name, row.metric))
+    if compared is None or not compared.old:
         # Of the probe itself, of two units, or nothing.
-        return _Finding(reason=f"the two recordings' {budget.metric} cannot be compared")
-    old = _fraction(row.old)
+        return replace(row, reason=f"the two recordings' {row.metric} cannot be compared")
+    old = _fraction(compared.old)
     share = max(_allowance(budget, old) / old, _fraction(THRESHOLD))
-    found = _Finding(
-        unit=row.unit, limit=old * (1 + share), baseline=row.old, value=row.new, verdict=WITHIN
-    )
-    if row.interval:
-        low, high = (_fraction(row.old * (1 + end / 100)) for end in row.interval)
-        found |= {"low": low, "high": high}
-    if row.verdict in (exact.SAME, exact.BETTER):
-        return found
+    row = replace(row, limit=_plain(old * (1 + share)), baseline=compared.old, value=compared.new)
+    if compared.interval:
+        ends = (_plain(_fraction(compared.old * (1 + end / 100))) for end in compared.interval)
+        row = replace(row, **dict(zip(("low", "high"), ends, strict=True)))
+    if compared.verdict in (exact.SAME, exact.BETTER):
+        return replace(row, verdict=WITHIN)
     # It loads numpy and scipy, which exact counts do not need.
     from kentry.compare.timed import compare_timed
 
-    compared = compare_timed([cases], {}, *sides, float(share))
-    wide = next(one for one in compared if one.metric == row.metric)
+    again = compare_timed([cases], {}, *sides, float(share))
+    wide = next(one for one in again if one.metric == row.metric)
     if wide.verdict == exact.SAME:
-        return found
-    if wide.verdict != exact.WORSE or row.verdict != exact.WORSE:
-        return found | {"verdict": UNDECIDED, "reason": wide.reason or row.reason}
+        return replace(row, verdict=WITHIN)
+    if wide.verdict != exact.WORSE or compared.verdict != exact.WORSE:
+        return replace(row, reason=wide.reason or compared.reason)
     # As for kentry diff's exit code.
-    if row.is_layout:
-        reason = "the same instructions, so by layout or noise"
-        return found | {"verdict": UNDECIDED, "reason": reason}
-    return found | {"verdict": OVER}
+    if compared.is_layout:
+        return replace(row, reason="the same instructions, so by layout or noise")
+    return replace(row, verdict=OVER)
 
 
-def _verdict(
-    low: _Number, high: _Number, least: _Number, most: _Number, otherwise: str
-) -> _Finding:
+def _judged(
+    row: CheckRow,
+    low: Fraction | int,
+    high: Fraction | int,
+    least: Fraction | int,
+    most: Fraction | int,
+    between: str,
+) -> CheckRow:
     """The verdict of what is from `low` to `high`; the limit is, by context, `least` to `most`."""
     verdict = WITHIN if high <= least else OVER if low > most else UNDECIDED
-    reason = otherwise if verdict == UNDECIDED else ""
-    return _Finding(verdict=verdict, reason=reason, low=low, high=high)
+    reason = between if verdict == UNDECIDED else ""
+    return replace(row, verdict=verdict, reason=reason, low=_plain(low), high=_plain(high))
 
 
 def _allowance(budget: Budget, base: int | Fraction) -> Fraction:
@@ -416,7 +406,7 @@ def renew(
     if text != budgets.text:
         write_atomically(budgets.file, text)
         written.append(str(budgets.file))
-    return structs.replace(result, changes=tuple(changes), written=tuple(written))
+    return replace(result, changes=tuple(changes), written=tuple(written))
 
 
 def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:

@@ -50,7 +50,6 @@ from kentry.results.studies import (
     Provisional,
     Step,
 )
-from kentry.stats import exact
 from kentry.stats.exact import UNDECIDED
 from kentry.study.plan import Outcome, StandIn, Unit, outcomes, perform, proof_of
 
@@ -130,12 +129,10 @@ class Pair:
             functions = row.functions if metric == INSTRUCTIONS else ()
             return Difference(row.delta, known, known, functions)
         sides = [side.case(case) for side in (self.old, self.new)]
-        counts = [
-            dict(one.metrics[metric].samples) for one in sides if one and metric in one.metrics
-        ]
+        counts = [one.metrics[metric] for one in sides if one and metric in one.metrics]
         if len(counts) == 2:
-            known_delta = None if exact.verdict(*counts) == UNDECIDED else delta
-            return Difference(delta, known_delta, known_delta)
+            surely = delta if all(one.is_decided for one in counts) else None
+            return Difference(delta, surely, surely)
         # The interval of a noisy change, which recordings made apart have, too.
         for timed in self.comparison.timed:
             if (timed.name, timed.metric) == (case, metric):
