@@ -29,7 +29,7 @@ BUDGET = {
     "count": 1306,
     "host": 1385,
     "importing": 448,
-    "kernels": 3908,
+    "kernels": 3900,
     "machines": 1385,
     "models": 984,
     "path": 1252,

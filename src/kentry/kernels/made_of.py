@@ -67,9 +67,6 @@ _RELOCATION = struct.Struct("<QQq")
 _TYPE = 0xFFFFFFFF
 # What reading another or a damaged file raises.
 _NOT_ELF = (ValueError, IndexError, struct.error)
-_THIN = b"!<thin>\n"
-# The name and the size in a header of 60 bytes.
-_MEMBER = struct.Struct("16s32x10s2x")
 # Marks for disassemblers and local labels name no function.
 _NO_FUNCTION = ("$", ".L")
 
@@ -243,18 +240,13 @@ def _linked(objects: Path) -> set[str]:
 
 def _members(objects: Path, archive: str) -> list[str]:
     """Return the names in a thin archive (ar(1), "T"), which are relative to its folder."""
+    # The header of the table of names has 60 bytes; an index of symbols may stand before it.
     data = _content(objects / archive)
-    at = len(_THIN)
-    while data.startswith(_THIN) and at + _MEMBER.size <= len(data):
-        name, length = _MEMBER.unpack_from(data, at)
-        size = int(length) if length.strip().isdigit() else 0
-        at += _MEMBER.size
-        if name.startswith(b"// "):
-            names = data[at : at + size].decode(errors="replace").split("/\n")
-            return [os.path.join(os.path.dirname(archive), one) for one in names if one.strip()]
-        # Of the members themselves there is only the header, of the index also the content.
-        at += size + size % 2 if name.startswith(b"/ ") else 0
-    return []
+    table = re.search(rb"[\0\n]// {46}(\d{1,10}) *`\n", data)
+    if not table or not data.startswith(b"!<thin>\n"):
+        return []
+    names = data[table.end() :][: int(table[1])].decode(errors="replace").split("/\n")
+    return [os.path.join(os.path.dirname(archive), name) for name in names if name.strip()]
 
 
 def _content(file: Path) -> bytes:
