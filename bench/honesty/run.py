@@ -41,7 +41,7 @@ from kentry.progress import Update, progress
 from kentry.show.table import plain, wrapped
 from kentry.stats import THRESHOLD
 from kentry.time import preflight
-from kentry.time.preflight import WARNING, Facts, describe, gather
+from kentry.time.preflight import Facts, describe, gather
 from kentry.time.sampling import Settings
 
 # The default threshold would call 0.25 % none.
@@ -143,8 +143,7 @@ def head_lines(facts: Facts, release: str, cpu: int) -> list[str]:
     machine = ", ".join(plain(str(word)) for word in words if word)
     lines = ["kentry's honesty", f"Linux {release}", *wrapped(f"{machine}, cpu {cpu}", width=79)]
     for one in preflight.check(facts):
-        if one.level == WARNING:
-            lines += wrapped(f"warning: {one.text}", then="      ", width=79)
+        lines += wrapped(f"warning: {one.text}", then="      ", width=79)
     return lines
 
 

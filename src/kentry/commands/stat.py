@@ -225,7 +225,7 @@ def _time(session: Session, options: Options) -> int:
     else:
         recording, absent = time_cases(session, options.case, extent)
         blocks = stat_blocks(recording.cases, absent)
-    layout = partial(stat_layout, recording, blocks, session.findings, every=options.verbose)
+    layout = partial(stat_layout, recording, blocks, session.findings)
     return _finish(session, options, {"": recording}, to_file(recording), layout)
 
 
@@ -251,7 +251,7 @@ def _compare(session: Session, options: Options) -> int:
         )
     recording, ending, rows = compare_pairs(session, options.compare, schedule)
     blocks = pair_blocks(rows, ending)
-    layout = partial(stat_layout, recording, blocks, session.findings, every=options.verbose)
+    layout = partial(stat_layout, recording, blocks, session.findings)
     side = Measured.of(recording)
     document = Comparison(
         tool=recording.tool, old=side, new=side, rows=tuple(rows), caveats=tuple(recording.caveats)

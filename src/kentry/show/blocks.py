@@ -39,8 +39,8 @@ class Prose(Element):
 class Column:
     """A column: `left` for text, with a second heading for neighbours of one `group`.
 
-    In a table that is too wide, its cells are shortened to `most`; on a terminal of less than 75
-    columns text to a third of its width.  A last column that `wraps` goes on on the next lines.
+    In a table that is too wide, its cells are shortened to `most`.  A last column that `wraps` goes
+    on on the next lines.
     """
 
     name: str = ""

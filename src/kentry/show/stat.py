@@ -13,7 +13,7 @@ from kentry.show.numbers import change_with_interval, decimals, fixed, level, pe
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.time.measurements import LOOP, NS, SHARES, Ending, Tail
-from kentry.time.preflight import WARNING, Finding
+from kentry.time.preflight import Finding
 
 # The width of the longest bar of a sweep, columns.
 _BAR = 24
@@ -162,13 +162,9 @@ def _share(share: float | None) -> str | None:
 
 
 def stat_layout(
-    recording: Recording,
-    blocks: Iterable[Block],
-    findings: Sequence[Finding],
-    *,
-    every: bool = False,
+    recording: Recording, blocks: Iterable[Block], findings: Sequence[Finding]
 ) -> Layout:
-    """The blocks between the machine and warnings; without `every`, notes by name alone."""
+    """Lays the blocks out between the machine and the warnings."""
     kernel, target = recording.kernel, recording.target
     where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
     accelerator = str(target.get("accelerator", ""))
@@ -182,14 +178,9 @@ def stat_layout(
         head.append(Prose(", ".join(words)))
     notes: list[Block] = []
     for one in findings:
-        if every or one.level == WARNING:
-            notes += [Prose(f"{one.level}: {one.text}", then=_INDENT)]
-            notes += [Prose(one.remedy, _INDENT, _INDENT)]
+        notes += [Prose(f"warning: {one.text}", then=_INDENT)]
+        notes += [Prose(one.remedy, _INDENT, _INDENT)]
     kinds = {one.kind for one in findings}
     texts = [one["text"] for one in recording.caveats if one["kind"] not in kinds]
-    rest = [one for one in findings if not every and one.level != WARNING]
-    if rest:
-        names = ", ".join(one.kind.removeprefix("preflight-") for one in rest)
-        texts.append(f"-v prints what else belongs to these numbers: {names}")
     notes += [Prose(f"note: {text}", then=_INDENT) for text in texts]
     return Layout("stat", "", "", [*head, "", *blocks, *(["", *notes] if notes else [])])

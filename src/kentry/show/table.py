@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import groupby, product
+from itertools import groupby
 
 from kentry.show.blocks import Column, Table
 
+# A narrower terminal gets them too, and breaks the lines itself.
 WIDTH = 75
-# Narrower terminals get lines of this width, which they break themselves.
-LEAST_WIDTH = 40
 
 # A cell that wraps has at least this many columns beside the others, or goes below its row.
 _LEAST_TEXT = 18
@@ -39,24 +38,24 @@ _terminal: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
 @contextmanager
 def terminal(columns: int | None) -> Iterator[Terminal]:
     """Lays out what is made in the block for a terminal of this width, or for none."""
-    found = Terminal(columns and max(columns, LEAST_WIDTH))
-    token = _terminal.set(found)
+    screen = Terminal(columns and max(columns, WIDTH))
+    token = _terminal.set(screen)
     try:
-        yield found
+        yield screen
     finally:
         _terminal.reset(token)
 
 
 def line_width(otherwise: int = WIDTH) -> int:
-    """The columns of a line of a table: the terminal's, or `otherwise` where there is none."""
-    found = _terminal.get()
-    return (found and found.width) or otherwise
+    """Returns the columns of a table's line: the terminal's, or `otherwise` where there is none."""
+    screen = _terminal.get()
+    return (screen and screen.width) or otherwise
 
 
 def heading(line: str) -> str:
-    """`line`, which is above a table: a terminal shows it in bold."""
-    if found := _terminal.get():
-        found.headings.add(line.rstrip())
+    """Returns `line`, which is above a table: a terminal shows it in bold."""
+    if screen := _terminal.get():
+        screen.headings.add(line.rstrip())
     return line
 
 
@@ -77,7 +76,7 @@ def wrapped(text: str, first: str = "", then: str = "  ", width: int | None = No
     """The lines of a sentence, of 75 columns at most; no hyphen is broken, nor "12 %"."""
     lines = textwrap.wrap(
         plain(text).replace(" %", "\xa0%"),
-        min(line_width(), WIDTH) if width is None else width,
+        WIDTH if width is None else width,
         initial_indent=first,
         subsequent_indent=then,
         break_on_hyphens=False,
@@ -103,49 +102,20 @@ class _TableText:
             self._rows.append(texts + [""] * (len(table.columns) - len(texts)))
 
     def lines(self) -> Iterator[str]:
-        blocks, gap, most = self._layout()
+        gap = self._table.gap
+        blocks = self._blocks(gap)
+        if len(blocks) > 1 == len(closer := self._blocks(1)):
+            blocks, gap = closer, 1
         natural = self._natural(gap)
         for number, places in enumerate(blocks):
             widths = [natural[place] for place in places]
             for i, place in enumerate(places):
-                least, over = most[place], _total(widths, gap) - self._room
+                least, over = self._columns[place].most, _total(widths, gap) - self._room
                 if least is not None and over > 0:
                     widths[i] = max(min(least, widths[i]), widths[i] - over)
             yield from [""] if number else []
             for line in self._block_lines(places, widths, " " * gap, notes=not number):
                 yield f"{self._table.indent}{line}".rstrip()
-
-    def _layout(self) -> tuple[list[list[int]], int, list[int | None]]:
-        """Which columns stand beside each other, the gap, and the `most` of each column."""
-        most = [column.most for column in self._columns]
-        keys, room = self._table.keys, self._room
-        wide, narrow = (self._blocks(most, keys, gap) for gap in (self._table.gap, 1))
-        if len(narrow) == 1 < len(wide):
-            wide, gap = narrow, 1
-        else:
-            gap = self._table.gap
-        if line_width() >= WIDTH or self._fits(wide, most, gap):
-            return wide, gap, most
-        # Less of the words, then fewer keys.
-        for fewer, parts in product(range(keys, 0, -1), (2, 3)):
-            most = [
-                min(column.most or room, room // parts) if column.left else column.most
-                for column in self._columns
-            ]
-            blocks = self._blocks(most, fewer, 1)
-            if self._fits(blocks, most, 1):
-                break
-        return blocks, 1, most
-
-    def _fits(self, blocks: Sequence[Sequence[int]], most: Sequence[int | None], gap: int) -> bool:
-        """Whether no line is too wide, where what wraps may go below its row."""
-        least = [
-            len(column.name) * self._table.headings if column.wraps else min(width, limit or width)
-            for column, width, limit in zip(self._columns, self._natural(gap), most, strict=True)
-        ]
-        return all(
-            _total((least[place] for place in places), gap) <= self._room for places in blocks
-        )
 
     def _heading(self, line: str) -> str:
         return heading(f"{self._table.indent}{line}")[len(self._table.indent) :]
@@ -164,15 +134,15 @@ class _TableText:
             widths[group[0]] += max(0, missing)
         return widths
 
-    def _blocks(self, most: Sequence[int | None], keys: int, gap: int) -> list[list[int]]:
-        """Which columns stand beside each other: the keys and as many others as fit."""
+    def _blocks(self, gap: int) -> list[list[int]]:
+        """Returns which columns stand beside each other: the keys and as many others as fit."""
         natural = self._natural(gap)
-        first = list(range(keys))
+        first = list(range(self._table.keys))
         blocks = [first]
-        others = range(keys, len(self._columns))
+        others = range(len(first), len(self._columns))
         for _, same in groupby(others, lambda place: self._columns[place].group or place):
             beside = [*blocks[-1], *same]
-            least = (min(natural[p], most[p] or natural[p]) for p in beside)
+            least = (min(natural[p], self._columns[p].most or natural[p]) for p in beside)
             fits = _total(least, gap) <= self._room or self._columns[beside[-1]].wraps
             if fits or blocks[-1] == first:
                 blocks[-1] = beside

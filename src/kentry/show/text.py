@@ -11,7 +11,7 @@ from kentry.results.comparison import FunctionDelta
 from kentry.show.blocks import Block, Layout, Prose, Table
 from kentry.show.paths import Head, LeftOut, Line, hunks
 from kentry.show.sections import Deltas, Detail, Drawn, Fold, InText, Notes, Paths, Section
-from kentry.show.table import WIDTH, heading, line_width, plain, shortened, table_lines, wrapped
+from kentry.show.table import WIDTH, heading, plain, shortened, table_lines, wrapped
 
 UNKNOWN = "no path was recorded on one side, so the functions are not known"
 
@@ -115,10 +115,8 @@ def _delta_line(name: str, old: int, new: int, mark: str = "") -> str:
 
 
 def _cells(name: str, *cells: object) -> str:
-    width = min(_NAME, line_width() - _NUMBER * len(cells))
-    # A name that is too long moves its numbers to the right, but on a narrow terminal.
-    name = shortened(name, width) if width < _NAME else name
-    return f"{name:<{width}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}"
+    # A name that is too long moves its numbers to the right.
+    return f"{name:<{_NAME}}{''.join(f'{cell:>{_NUMBER}}' for cell in cells)}"
 
 
 def _path_lines(block: Paths) -> Iterator[str]:

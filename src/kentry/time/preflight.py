@@ -51,7 +51,6 @@ _OF_MACHINE = (
     _BOOST,
     *VULNERABILITIES,
     f"{CLOCKSOURCE}/current_clocksource",
-    f"{CLOCKSOURCE}/available_clocksource",
     *(f"{TRACING}/{name}" for name in ("tracing_on", "current_tracer", "events/enable")),
     "/sys/class/dmi/id/sys_vendor",
     "/sys/class/dmi/id/product_name",
@@ -289,37 +288,27 @@ def choose_cpu(facts: Facts) -> int:
 
 # --- the checks -------------------------------------------------------------------------
 
-# A warning: results spread or are off on this machine.  A note: it belongs to the number, which
-# compares only with others that have the same.
-WARNING, NOTE = "warning", "note"
-
 # Shares of the time between the two readings.  One tick is 2 % of it, and reading is work too.
 _BUSY, _OTHERS_BUSY, _STOLEN = 0.05, 0.20, 0.01
 # Interrupts a second besides the timer's: one in a turn of 10 ms.
 _INTERRUPTS = 100.0
 # The probe uses one cpu, and kentry now and then another.
 _CPUS_USED = 2
-# The clocksources with a VDSO_CLOCKMODE of their own (arch/*/include/asm/vdso/clocksource.h):
-# x86's tsc and its two paravirtual ones, arm64's, riscv64's.
-_VDSO_CLOCKS = frozenset(
-    {"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"}
-)
 
 # The kind of a check, what is wrong, and what to do about it.
 Advice = Iterator[tuple[str, str, str]]
 
 
 class Finding(NamedTuple):
-    """What a check says about the machine, what to do about it, and how much it matters."""
+    """What makes times spread or shifts them on the machine, and what to do about it."""
 
     kind: str
     text: str
     remedy: str
-    level: str
 
 
 def _check_work(facts: Facts) -> Advice:
-    """Who else uses the cpus."""
+    """Yields who else uses the cpus."""
     cpu, busy, ticks = facts.cpu, facts.busy(facts.cpu), facts.ticks_between()
     match = re.fullmatch(r"([0-9]+)\s+([0-9]+)", facts.text(_CPU_MAX))
     most, period = map(int, match.groups()) if match else (0, 0)  # us of work, and in which time
@@ -406,8 +395,8 @@ def turbo_switch(facts: Facts) -> tuple[str, bool] | None:
     return None
 
 
-def _check_clocks(facts: Facts) -> Advice:
-    """Interrupts other than the timer's, and how the time is read."""
+def _check_interrupts(facts: Facts) -> Advice:
+    """Yields whether other interrupts than the timer's come often."""
     rates = facts.interrupt_rates()
     total = sum(rate for rate, _ in rates)
     if total >= _INTERRUPTS:
@@ -419,46 +408,15 @@ def _check_clocks(facts: Facts) -> Advice:
                 remedy = f"echo {elsewhere} | sudo tee /proc/irq/{name}/smp_affinity_list"
         text = f"cpu {facts.cpu} took {total:.0f} interrupts a second besides its timer's,"
         yield "interrupts", f"{text} {rate:.0f} of {name} ({device:.32})", remedy
-    name = facts.text(f"{CLOCKSOURCE}/current_clocksource")
-    if name and name not in _VDSO_CLOCKS:
-        others = facts.text(f"{CLOCKSOURCE}/available_clocksource").split()
-        better = next((other for other in others if other in _VDSO_CLOCKS), "")
-        switch = better and f"echo {better} | sudo tee {CLOCKSOURCE}/current_clocksource; "
-        yield (
-            "clocksource",
-            f"The clocksource is {name:.40}, which no vDSO can read, so each reading of the time"
-            " is a system call",
-            f"{switch}sudo dmesg | grep -i -e clocksource -e tsc",
-        )
-
-
-def _check_notes(facts: Facts) -> Advice:
-    if name := hypervisor(facts):
-        kind = "" if name == "unnamed" else f" ({name:.30})"
-        yield (
-            "virtual",
-            f"This is a virtual machine{kind}: exits to the host and its other guests are in the"
-            " times",
-            "Measure on the host, or pin the guest's cpus there: virsh vcpupin GUEST 1 3",
-        )
-    is_alone = facts.is_first_process or len(facts.online) == 1
-    if not is_alone and facts.cpu not in facts.isolated:
-        other = facts.cpu or next((other for other in facts.online if other), 0)
-        yield (
-            "isolation",
-            f"cpu {facts.cpu} is not isolated: other tasks and the kernel's own work run there too",
-            f"Boot with isolcpus=managed_irq,domain,{other} rcu_nocbs={other} irqaffinity=0",
-        )
 
 
 def check(facts: Facts) -> list[Finding]:
-    """Returns what the checks find, the most important first: warnings, then notes."""
-    warnings = chain(_check_work(facts), _check_frequency(facts), _check_clocks(facts))
-    return [
-        Finding(f"preflight-{kind}", text, remedy, level)
-        for level, advice in ((WARNING, warnings), (NOTE, _check_notes(facts)))
-        for kind, text, remedy in advice
-    ]
+    """Returns what the checks find, the most important first.
+
+    What a recording's target says of the machine, such as its hypervisor, is no finding.
+    """
+    findings = chain(_check_work(facts), _check_frequency(facts), _check_interrupts(facts))
+    return [Finding(f"preflight-{kind}", text, remedy) for kind, text, remedy in findings]
 
 
 def hypervisor(facts: Facts) -> str:

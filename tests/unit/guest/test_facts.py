@@ -12,7 +12,7 @@ import pytest
 from kentry.arch import host_arch
 from kentry.host.native import probe_file
 from kentry.machines.machine import CommandResult, Machine
-from kentry.time.preflight import NOTE, WARNING, check, describe, gather, parse_lines, paths_to_read
+from kentry.time.preflight import check, describe, gather, parse_lines, paths_to_read
 
 LINE = 255  # bytes, without the new line
 MOST = 64 << 10
@@ -113,10 +113,7 @@ def test_a_preflight_of_this_machine() -> None:
     assert facts.cpu in os.sched_getaffinity(0) or facts.cpu in facts.isolated
     assert facts.seconds < 20
     assert facts.cpu in facts.ticks_between()
-    found = check(facts)
-    assert found
-    levels = [one.level for one in found]
-    assert levels == sorted(levels, key=[WARNING, NOTE].index)
+    assert all(finding.text and finding.remedy for finding in check(facts))
     about = describe(facts)
     assert int(about["cpus"]) >= len(os.sched_getaffinity(0))
     assert about["host"] == os.uname().nodename

@@ -16,7 +16,7 @@ from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
 from kentry.stats.verdict import Effect
 from kentry.time.measurements import Ending, Tail
-from kentry.time.preflight import NOTE, WARNING, Finding
+from kentry.time.preflight import Finding
 from tests.builders import processes, timed
 
 WORSE = Effect(
@@ -59,17 +59,15 @@ def pair_lines(estimate: Effect, old: float = 80.0, new: float = 80.8) -> list[s
     """The lines of one pair."""
     row = row_of(estimate, old, new)
     ending = Ending([estimate], plan_looks(0.01)[1], 5, 60, 300, "groups")
-    text = to_text(
-        stat_layout(timed({"a": 80.0}, groups=2), pair_blocks([row], ending), [], every=False)
-    )
+    text = to_text(stat_layout(timed({"a": 80.0}, groups=2), pair_blocks([row], ending), []))
     lines = text.splitlines()
     at = next(n for n, line in enumerate(lines) if line.startswith("a -> b"))
     return lines[at : lines.index("", at)]
 
 
-def table(recording: Recording, *findings: Finding, every: bool = False) -> str:
+def table(recording: Recording, *findings: Finding) -> str:
     blocks = stat_blocks(recording.cases, {})
-    return to_text(stat_layout(recording, blocks, findings, every=every))
+    return to_text(stat_layout(recording, blocks, findings))
 
 
 # --- numbers -----------------------------------------------------------------------
@@ -124,20 +122,15 @@ def test_a_verdict_has_its_reason_and_how_much_longer(estimate: Effect, verdict:
 
 # --- what stands around a table -----------------------------------------------------------
 
-LOUD = Finding("preflight-governor", "The governor is ondemand", "Set performance", WARNING)
-QUIET = Finding("preflight-virtual", "A virtual machine", "Measure on the host", NOTE)
+LOUD = Finding("preflight-governor", "The governor is ondemand", "Set performance")
 
 
-def test_warnings_are_printed_whole_and_notes_by_name() -> None:
+def test_findings_and_notes_are_printed_below() -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.caveats = [{"kind": "clock-jumped", "text": "2 groups were dropped"}]
-    text = table(recording, LOUD, QUIET)
+    text = table(recording, LOUD)
     assert "warning: The governor is ondemand\n      Set performance\n" in text
-    assert "A virtual machine" not in text
-    assert ": virtual\n" in text
     assert "note: 2 groups were dropped" in text
-    every = table(recording, LOUD, QUIET, every=True)
-    assert "note: A virtual machine\n" in every and ": virtual" not in every
 
 
 def test_a_finding_of_preflight_is_printed_once() -> None:
@@ -163,6 +156,6 @@ def test_tails_tell_the_time_of_the_clock() -> None:
     metrics = {"p50_ns": metric(80.0, 1.0), "p99_ns": metric(93.0, 10.0)}
     metrics["p99.9_ns"] = metric(400.0, None)
     tails = [Tail("getppid", 1000, 17, metrics, 9000), Tail("read", 1000, 20, metrics, 9500)]
-    text = to_text(stat_layout(recording, tails_blocks(tails), [], every=False))
+    text = to_text(stat_layout(recording, tails_blocks(tails), []))
     assert re.search(r"^getppid +1000 +80 +93 +400 +9000$", text, re.M)
     assert "17 to 20 ns" in text

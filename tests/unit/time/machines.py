@@ -159,7 +159,6 @@ def laptop() -> Machine:
         f"{CPU}/intel_pstate/no_turbo": "0",
         f"{CPU}/cpu1/topology/thread_siblings_list": "1,5",
         f"{CLOCK}/current_clocksource": "hpet",
-        f"{CLOCK}/available_clocksource": "tsc hpet acpi_pm ",
         "/sys/class/dmi/id/sys_vendor": "Example Inc.",
         "/sys/class/dmi/id/product_name": "Book 14",
     }
