@@ -35,7 +35,6 @@ class SerialShell(ShellDriver):  # type: ignore[misc]
     login_prompt: str = attr.ib(default="")
     username: str = attr.ib(default="")
     lossy: int = attr.ib(default=0)
-    path: str = attr.ib(default="")
     commands: list[str]
 
     def __attrs_post_init__(self) -> None:
@@ -47,7 +46,6 @@ class SerialShell(ShellDriver):  # type: ignore[misc]
 
     def run(self, cmd: str, timeout: float = 30.0, **_: Any) -> tuple[list[str], list[str], int]:
         self.commands.append(cmd)
-        cmd = f"PATH={self.path}; {cmd}" if self.path else cmd
         out, err, status = run_here(cmd, timeout)
         if self.lossy and len(self.commands) % self.lossy == 0 and out:
             out[0] = out[0][:-1]

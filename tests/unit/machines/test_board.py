@@ -3,7 +3,6 @@
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,17 +83,6 @@ def test_a_console_that_loses_bytes_costs_time_only(tmp_path: Path, probe: Path)
 
 def test_a_probe_goes_by_the_way_that_a_driver_has_for_files(tmp_path: Path, probe: Path) -> None:
     assert lines_of(tmp_path, f"{HEAD}      NetworkShell: {{}}\n") == EXPECTED
-
-
-def test_a_board_that_lacks_a_program_is_refused(tmp_path: Path, probe: Path) -> None:
-    few = tmp_path / "bin"
-    few.mkdir()
-    names = ["sh", "cat", "uname", "mkdir", "chmod", "rm", "wc", "dd", "test"]
-    for name in {*names, *board.TOOLS} - {"gzip"}:
-        (few / name).symlink_to(shutil.which(name) or f"/bin/{name}")
-    text = SERIAL.replace("SerialShell: {}", f"SerialShell: {{path: {few}}}")
-    with pytest.raises(MachineError, match="board:x has no gzip"):
-        lines_of(tmp_path, text)
 
 
 def test_a_command_has_its_status_and_both_outputs(tmp_path: Path, probe: Path) -> None:
@@ -251,8 +239,7 @@ def test_a_file_that_never_arrives_whole_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losing = BoardMachine("board:x", options(tmp_path, SERIAL))
-    wrong = {True: ["0" * 64 + "  -"], False: ["3"]}
-    monkeypatch.setattr(losing, "run", lambda command, _: (wrong["sha256sum" in command], 0))
+    monkeypatch.setattr(losing, "run", lambda command, _: (["H4sI"], 1))
     with pytest.raises(MachineError, match="to board:x whole"):
         losing.write(b"abc", "/x/probe")
     monkeypatch.setattr(BoardMachine, "has_console_shell", True)
