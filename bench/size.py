@@ -23,7 +23,7 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 449,
     "arch": 1561,
-    "boot": 2240,
+    "boot": 2252,
     "commands": 2901,
     "compare": 1997,
     "count": 1306,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3012,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35560
+TESTS_BUDGET = 35573
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -34,7 +34,14 @@ from kentry.boot.userland.workloads import (
     Workload,
 )
 from kentry.errors import FetchError, UserError
-from kentry.host.apt import USERLAND_RELEASES, AptRoot, Release, file_tree
+from kentry.host.apt import (
+    MIRROR_VARIABLE,
+    USERLAND_RELEASES,
+    AptRoot,
+    Release,
+    file_tree,
+    lists_error,
+)
 from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
 from kentry.host.native import runner_file
 from kentry.host.sandbox import available_memory
@@ -112,8 +119,13 @@ def fetched(
             candidates = root.candidates("|".join(map(re.escape, wanted)), update)
             packages = {candidate.package for candidate in candidates}
             missing = [name for name in wanted if name not in packages]
-            # No candidate at all: the lists could not be fetched, and apt has said why.
-            if packages and missing:
+            if not packages:
+                raise lists_error(
+                    root.problems,
+                    "Try again, or name another release with --release, or a mirror that has"
+                    f" {release.name} in {MIRROR_VARIABLE}.",
+                ) from err
+            if missing:
                 raise UserError(
                     f"Debian {release.name} has no package '{missing[0]}' for {arch.debian}.",
                     "Name another package, or another release with --release.",

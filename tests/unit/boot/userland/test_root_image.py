@@ -39,8 +39,9 @@ BOOKWORM = RELEASES[0]
 class Root:
     """An apt with three packages; a suite of None is the ordinary way, which may fail."""
 
-    there = ("sed", "grep", "hello", "usr-is-merged")
+    there: tuple[str, ...] = ("sed", "grep", "hello", "usr-is-merged")
     broken: tuple[str | None, ...] = ()
+    problems: tuple[str, ...] = ()
 
     def __init__(self, arch: str, release: Any) -> None:
         self.arch, self.release = arch, release
@@ -91,6 +92,18 @@ def test_a_missing_package_is_named(said: Said, root: type[Root]) -> None:
     root.broken = (None,)
     with fetched(ARM64, BOOKWORM, ["hello"], said) as packages:
         assert {package.version for package in packages} == {"0-1"}
+
+
+def test_a_release_that_the_archive_no_longer_has_is_said_to_be_gone(
+    said: Said, root: type[Root]
+) -> None:
+    root.broken, root.there = (None, "bookworm"), ()
+    root.problems = ("E: The repository 'x bookworm Release' does not have a Release file.",)
+    with pytest.raises(FetchError) as raised, fetched(ARM64, BOOKWORM, ["hello"], said):
+        pass
+    assert "'x bookworm Release'" in raised.value.sentence
+    assert "sed" not in raised.value.sentence
+    assert "--release" in raised.value.remedy and "KENTRY_MIRROR" in raised.value.remedy
 
 
 def test_the_default_release_is_the_oldest_with_kernels_for_the_architecture() -> None:
