@@ -49,13 +49,13 @@ def test_a_metric_has_a_verdict_and_functions_that_add_up() -> None:
 def test_functions_that_do_not_add_up_are_left_out() -> None:
     old, new = with_accesses({"a": 3}), with_accesses({"a": 2}, loads={7: 128})
     [row] = compare(old, new, ["read"], ["loads"]).metrics
-    assert (row.new, row.functions) == (7, ())
+    assert (row.new, row.functions, row.change) == (7, (), (4, 4))
 
 
 def test_windows_that_do_not_agree_are_undecided() -> None:
     old, new = with_accesses({"a": 3}), with_accesses({"a": 3}, loads={3: 64, 4: 64})
     [row] = compare(old, new, ["read"], ["loads"]).metrics
-    assert row.verdict == "undecided"
+    assert (row.verdict, row.change) == ("undecided", None)
 
 
 def test_all_are_those_of_both_and_instructions_are_a_row_already() -> None:

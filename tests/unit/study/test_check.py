@@ -136,7 +136,8 @@ def test_a_number_without_an_interval_decides_nothing(file: Path, limit: str) ->
 def test_a_rate_has_no_budget(file: Path, limit: str) -> None:
     """More is better, so the most of it says nothing."""
     rate = imported({"getppid": 5e6}, unit="ops/s")
-    assert verdict(file, f"getppid = {{ ops_per_s = {limit} }}", rate, rate) == "undecided"
+    row = only(checked(file, f"getppid = {{ ops_per_s = {limit} }}", rate, rate))
+    assert (row.verdict, row.value, row.limit) == ("undecided", 5e6, None)
 
 
 # --- above a baseline -----------------------------------------------------
