@@ -29,7 +29,7 @@ BUDGET = {
     "count": 1306,
     "host": 1385,
     "importing": 448,
-    "kernels": 3900,
+    "kernels": 3907,
     "machines": 1340,
     "models": 984,
     "path": 1252,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3012,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35574
+TESTS_BUDGET = 35583
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
 from kentry.host.cache import read_bytes
-from kentry.kernels.repository import Git, Revision
+from kentry.kernels.repository import Git, Revision, not_whole
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."
@@ -392,8 +392,10 @@ def apply_patches(base: Revision, patches: Sequence[Patch]) -> list[Step]:
 
 
 def _apply(git: Git, parent: str, patch: Patch) -> tuple[str, str]:
-    """Return the commit that git am would make, and its tree; PatchError where it cannot."""
+    """Return the commit that git am would make, and its tree; PatchError, KernelError."""
     done = git("apply", "--cached", "--whitespace=nowarn", check=False, feed=patch.diff)
+    if unread := re.search(r"^error: failed to read (.*)", done.stderr, re.MULTILINE):
+        raise not_whole(parent, f"{unread[1]} is missing")
     if done.returncode:
         raise PatchError(f"does not apply: {_why(done.stderr)}.")
     tree = git.line("write-tree")

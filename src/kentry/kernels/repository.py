@@ -175,11 +175,16 @@ class Repository:
             if files := re.findall(unread, done.stderr, re.MULTILINE):
                 more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
                 reason = f"{files[0]}{more} is missing"
-            raise KernelError(
-                f"The source of {commit[:12]} is not whole: {reason}.",
-                "Fetch what is missing (git fetch --refetch), or name a complete clone.",
-            )
+            raise not_whole(commit, reason)
         self.git("clean", "-ffdxq")
+
+
+def not_whole(commit: str, reason: str) -> KernelError:
+    """Return the error where files of a commit are missing, as in a partial clone."""
+    return KernelError(
+        f"The source of {commit[:12]} is not whole: {reason}.",
+        "Fetch what is missing (git fetch --refetch), or name a complete clone.",
+    )
 
 
 @dataclass(frozen=True)

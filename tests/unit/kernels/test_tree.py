@@ -299,10 +299,11 @@ def check_out(found: Revision) -> dict[str, bytes]:
     return content(found.repository.work)
 
 
-def applied(found: Revision, grown: Path, commit: str = "HEAD") -> Revision | None:
-    """The source with the patch of a commit; None where it does not apply."""
+def applied(found: Revision, grown: Path) -> Revision | None:
+    """The source with the patch of the last commit; None where it does not apply."""
     file = grown.with_name("a.patch")
-    file.write_text(git(grown, "format-patch", "-1", "--stdout", commit) + "\n")
+    if not file.exists():
+        file.write_text(git(grown, "format-patch", "-1", "--stdout") + "\n")
     return apply_patches(found, read_patches([file]).patches)[0].revision
 
 
@@ -395,6 +396,14 @@ def test_a_file_that_a_clone_lacks_is_named(grown: Path) -> None:
     (grown / ".git/objects" / blob[:2] / blob[2:]).unlink()
     with pytest.raises(KernelError, match="kernel/new.c is missing"):
         found.repository.check_out(found.commit, Said())
+
+
+def test_a_file_that_a_patch_needs_and_a_clone_lacks_is_named(grown: Path) -> None:
+    assert applied(revision(f"{grown}@v6.12"), grown)
+    blob = git(grown, "rev-parse", "v6.12:kernel/fork.c")
+    (grown / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(KernelError, match="kernel/fork.c is missing"):
+        applied(revision(f"{grown}@v6.12"), grown)
 
 
 def test_patches_wait_for_no_other_kentry_and_touch_no_file(grown: Path) -> None:
