@@ -54,8 +54,8 @@ def run(spec: str, arch: Arch, words: list[str], memory: int = 2048) -> Run:
     emulator = tracing_emulator(arch, TraceOptions().emulator, silent)
     core = find_processor(arch, arch.cores.get(arch.vector.units[0].lengths[0], MAX))
     argv = [
-        *machine_argv(emulator, arch, core.qemu(), memory),
-        *boot_argv(kernel, guest.initramfs, [*kernel_words(arch), *guest.words]),
+        *machine_argv(emulator, arch, core, memory),
+        *boot_argv(kernel, guest.initramfs, [*kernel_words(arch, core), *guest.words]),
     ]
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     console = boot(argv, emulator, TIMEOUT, silent).console

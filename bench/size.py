@@ -23,25 +23,25 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 449,
     "arch": 1561,
-    "boot": 2252,
-    "commands": 2901,
+    "boot": 2268,
+    "commands": 2902,
     "compare": 1997,
     "count": 1306,
     "host": 1385,
     "importing": 448,
     "kernels": 3907,
-    "machines": 1340,
+    "machines": 1342,
     "models": 984,
     "path": 1252,
     "results": 2988,
-    "show": 5183,
+    "show": 5182,
     "stats": 693,
     "study": 2541,
     "time": 1582,
-    "vector": 3012,
+    "vector": 3009,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35583
+TESTS_BUDGET = 35810
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

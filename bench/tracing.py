@@ -52,8 +52,8 @@ def seconds(
         else:
             core = find_processor(arch, arch.cores.get(arch.vector.units[0].lengths[0], MAX))
             argv = [
-                *machine_argv(emulator, arch, core.qemu(), MEMORY),
-                *boot_argv(kernel, guest.initramfs, [*kernel_words(arch), *guest.words]),
+                *machine_argv(emulator, arch, core, MEMORY),
+                *boot_argv(kernel, guest.initramfs, [*kernel_words(arch, core), *guest.words]),
             ]
             ending = boot(argv, emulator, options.timeout, silent)
         taken = time.monotonic() - start

@@ -118,6 +118,6 @@ def test_a_call_keeps_every_register_but_the_result(
     files = tmp_path / "initramfs"
     files.write_bytes(build_initramfs(tmp_path / "init", ()))
     kernel = resolve_floor(parse(f"floor:{kind}"), arch)
-    argv = machine_argv(emulator, arch, find_processor(arch).qemu(), 512)
+    argv = machine_argv(emulator, arch, find_processor(arch), 512)
     guest = boot([*argv, *boot_argv(kernel, files, ["--"])], emulator, 20, silent)
     assert guest.console.split()[-1] == "kept", guest

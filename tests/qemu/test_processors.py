@@ -126,11 +126,11 @@ def test_another_init_and_the_guests_own_clock_count_the_same(
     processor, exact = find_processor(record, name), ExactOptions(cases=(), cpu=name)
     emulator, kernel = emulator_of(record, exact), fetched(KERNEL, arch)
     argv = [
-        *machine_argv(emulator, record, processor.qemu(), 512, machine=processor.machine),
+        *machine_argv(emulator, record, processor, 512),
         *boot_argv(
             kernel,
             kept_file("initramfs", build_initramfs(init, ())),
-            kernel_words(record, more=processor.words),
+            kernel_words(record, processor),
         ),
     ]
     with timed(f"{KERNEL} ({arch}) on {name}, with another init"):

@@ -51,7 +51,7 @@ class _Side(Struct, frozen=True, forbid_unknown_fields=True):
     properties: str = ""
 
 
-def machine_for(arch: Arch, processor: Processor, cases: Iterable[str]) -> str:
+def machine_for(arch: Arch, processor: Processor, cases: Iterable[str] = ()) -> str:
     """QEMU's -machine for a boot with these cases, by their names in recordings."""
     bases = (name.partition("+")[0] for name in cases)
     needed = next((arch.machines[base] for base in bases if base in arch.machines), "")

@@ -16,11 +16,12 @@ import platform
 import re
 import resource
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kentry.arch import ARCHES, Arch, host_arch
+from kentry.arch.processors import Processor, machine_for
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.apt import RELEASES, AptRoot, host_root
 from kentry.host.cache import cache_dir, fresh_folder, held
@@ -96,6 +97,7 @@ def emulator_since(
 
     For an installed one that is older, or that is not there, a private copy stands in.
     """
+    newer = CHOICES[CHOICES.index(choice) + 1 :] if choice in CHOICES else CHOICES[1:]
     try:
         emulator = find_emulator(arch, choice, update)
         if emulator.numbers >= oldest:
@@ -103,7 +105,7 @@ def emulator_since(
         raise MissingToolError(
             f"QEMU {emulator.version} {why}: QEMU {'.'.join(map(str, oldest))} is the first that"
             " can.",
-            f"Choose --emulator {BACKPORTS} or {NEWEST}.",
+            f"Choose --emulator {' or '.join([*newer, 'FILE'])}.",
         )
     except MissingToolError:
         if choice != INSTALLED:
@@ -111,6 +113,11 @@ def emulator_since(
     with contextlib.suppress(KentryError):
         return emulator_since(arch, BACKPORTS, oldest, why, update)
     return emulator_since(arch, NEWEST, oldest, why, update)
+
+
+def emulator_with(arch: Arch, choice: str, processor: Processor) -> Emulator:
+    """As find_emulator(), but one that has the processor."""
+    return emulator_since(arch, choice, processor.since, f"has no {processor.name}")
 
 
 def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
@@ -222,16 +229,18 @@ _ALONE = (
 def machine_argv(
     emulator: Emulator,
     arch: Arch,
-    cpu: str,
+    processor: Processor,
     memory: int,
     seed: int = 1,
     accelerator: str = ICOUNT,
     file_limit: int = _FILE_LIMIT_MIB,
-    machine: str = "",
+    length: int | None = None,
+    cases: Collection[str] = (),
 ) -> list[str]:
     """The command line but for what is booted; `memory` and `file_limit` are in MiB.
 
-    `machine` is another one than the architecture's.
+    `length` is that of the processor's vectors in bits, None for its own; some `cases` need another
+    machine than the processor does.
     Under ICOUNT the guest's time counts instructions (one a nanosecond) from a fixed date, so
     every run with the same `seed` is alike.  MachineError where this process may not take so much.
     """
@@ -246,7 +255,7 @@ def machine_argv(
     argv = [
         *(need("prlimit", "util-linux"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
         *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),
-        *("-machine", machine or arch.machine, "-cpu", cpu),
+        *("-machine", machine_for(arch, processor, cases), "-cpu", processor.qemu(length)),
         *("-accel", "kvm" if accelerator == KVM else "tcg,thread=single"),
         *("-smp", "1", "-m", f"{memory}M", *_ALONE),
     ]
@@ -265,11 +274,16 @@ def boot_argv(kernel: Kernel, initramfs: Path, words: Sequence[str]) -> list[str
 
 
 def kernel_words(
-    arch: Arch, steadiness: Sequence[str] = STEADY, more: Sequence[str] = ()
+    arch: Arch,
+    processor: Processor,
+    steadiness: Sequence[str] = STEADY,
+    more: Sequence[str] = (),
 ) -> list[str]:
     """The kernel's own words; `steadiness` is STEADY, RANDOM or nothing, `more` come last."""
     # panic=-1: reboot at once, which -no-reboot turns into QEMU's end.
-    return ["panic=-1", "quiet", f"console={arch.console}", *steadiness, *more]
+    own = ["panic=-1", "quiet", f"console={arch.console}"]
+    # Of two words for the same thing the kernel takes the last, the user's.
+    return [*own, *steadiness, *processor.words, *more]
 
 
 # What a user's word of the kernel's command line must not set: kentry does, or counts on it.

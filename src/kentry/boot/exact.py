@@ -111,9 +111,7 @@ class FakeRunner:
 
 def emulator_of(arch: Arch, options: ExactOptions) -> qemu.Emulator:
     """The QEMU that `options` ask for, or a private copy where the installed one is too old."""
-    processor = find_processor(arch, options.cpu)
-    lack = f"has no {processor.name}"
-    return qemu.emulator_since(arch, options.emulator, processor.since, lack)
+    return qemu.emulator_with(arch, options.emulator, find_processor(arch, options.cpu))
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,8 @@ class QemuRunner:
             def size() -> int:
                 return trace_file.stat().st_size if trace_file.exists() else 0
 
-            guest, report = self._boot(kernel, options, plugin, update, size)
+            emulator = emulator_of(self.arch, options)
+            guest, report = self._boot(kernel, options, emulator, plugin, update, size)
             try:
                 trace = parse_trace(trace_file)
             except TraceError as err:
@@ -148,7 +147,7 @@ class QemuRunner:
                 "Run again with -v.",
                 tail(guest.console),
             )
-        emulator, processor = emulator_of(self.arch, options), self._processor(options)
+        processor = self._processor(options)
         # The processor is free of what its own words switch off; the kernel takes it for affected.
         unaffected = [flaw for flaw, word in self.arch.switches.items() if word in processor.words]
         target = {
@@ -176,20 +175,19 @@ class QemuRunner:
         self, kernel: Kernel, options: ExactOptions, update: Update
     ) -> ProbeReport | None:
         """What the machine's own counter counts in a second, equal boot, without the plugin."""
-        return self._boot(kernel, replace(options, console_file=None), [], update)[1]
+        emulator, options = emulator_of(self.arch, options), replace(options, console_file=None)
+        return self._boot(kernel, options, emulator, [], update)[1]
 
     def _boot(
         self,
         kernel: Kernel,
         options: ExactOptions,
+        emulator: qemu.Emulator,
         plugin: Sequence[str],
         update: Update,
         size: Callable[[], int] = lambda: 0,
     ) -> tuple[GuestExit, ProbeReport]:
         """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
-        emulator, processor = emulator_of(self.arch, options), self._processor(options)
-        cpu = processor.qemu(options.vector_length)
-        machine = machine_for(self.arch, processor, options.cases)
         probe = options.probe or probe_file(self.arch)
         initramfs = build_initramfs(probe, options.cases, (CPUINFO, *VULNERABILITIES))
         words = [*self.kernel_words(options), "--", f"n={options.windows}"]
@@ -202,7 +200,13 @@ class QemuRunner:
         ]
         argv = [
             *qemu.machine_argv(
-                emulator, self.arch, cpu, options.memory, options.seed, machine=machine
+                emulator,
+                self.arch,
+                self._processor(options),
+                options.memory,
+                options.seed,
+                length=options.vector_length,
+                cases=options.cases,
             ),
             *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), words),
             *plugin,
@@ -219,9 +223,8 @@ class QemuRunner:
     def kernel_words(self, options: ExactOptions) -> list[str]:
         """The kernel's command line."""
         steadiness = qemu.RANDOM if options.randomise else qemu.STEADY
-        # Of two words for the same thing the kernel takes the last, the user's.
-        more = [*self._processor(options).words, *options.append.split()]
-        words = qemu.kernel_words(self.arch, steadiness, more)
+        processor, more = self._processor(options), options.append.split()
+        words = qemu.kernel_words(self.arch, processor, steadiness, more)
         return [*words, f"dhash_entries={options.dentry_hash}"]
 
     def _processor(self, options: ExactOptions) -> Processor:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.arch.processors import MAX, find_processor
+from kentry.arch.processors import MAX, find_processor, machine_for
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot
 from kentry.host.cache import kept_file
@@ -96,20 +96,19 @@ def trace_guest(
     # has FEAT_MOPS.
     core = arch.cores.get(length or arch.vector.units[0].lengths[0], MAX)
     processor = find_processor(arch, options.cpu or core)
-    cpu = processor.qemu(length)
     emulator = tracing_emulator(arch, options.emulator, update, processor.since)
-    words = [*qemu.kernel_words(arch, more=processor.words), *workload.words]
+    words = [*qemu.kernel_words(arch, processor), *workload.words]
     records = folder / "events"
     hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks))
     argv = [
         *qemu.machine_argv(
             emulator,
             arch,
-            cpu,
+            processor,
             options.memory,
             options.seed,
             file_limit=_FILE_LIMIT_MIB,
-            machine=processor.machine,
+            length=length,
         ),
         *qemu.boot_argv(kernel, workload.initramfs, words),
         *qemu.plugin_argv(tasks_plugin_file(), arch, [f"out={records}", f"hooks={hooks_file}"]),
@@ -125,8 +124,8 @@ def trace_guest(
     target = {
         "kind": "qemu",
         "emulator": f"QEMU {emulator.version}",
-        "machine": processor.machine or arch.machine,
-        "cpu": cpu,
+        "machine": machine_for(arch, processor),
+        "cpu": processor.qemu(length),
         "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
         "memory_mib": options.memory,
         "seed": options.seed,

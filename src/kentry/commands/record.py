@@ -96,7 +96,7 @@ def run(options: Options) -> int:
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
     options.check_cores()
-    floor = measuring.floor_counts(options) if options.floor else {}
+    floor = measuring.floor_counts(options.spec, options) if options.floor else {}
     recording = measuring.record(options.spec, options)
     if options.case_file:
         _check_entries(recording, options.case_file)

@@ -8,12 +8,11 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch, find_arch, host_arch
-from kentry.arch.processors import MAX, Processor, find_processor
+from kentry.arch.processors import MAX, Processor, find_processor, machine_for
 from kentry.boot.console import Console, exit_clause, explain, tail
 from kentry.boot.emulator import (
     ACCELERATORS,
@@ -23,7 +22,7 @@ from kentry.boot.emulator import (
     Emulator,
     boot_argv,
     check_append,
-    find_emulator,
+    emulator_with,
     kernel_words,
     machine_argv,
 )
@@ -155,19 +154,23 @@ class KvmMachine(Machine):
         """How kernels are booted from now on; UserError for a word or a processor that is none."""
         accelerator, append = self._options.accelerator, booted.get("append", "")
         check_append(append)
-        named = booted.get("cpu", "" if accelerator == KVM else MAX)
-        processor = find_processor(self.arch, named) if named else Processor(model="host")
-        self._cpu, self._machine = processor.qemu(), processor.machine or self.arch.machine
+        if accelerator == KVM and "cpu" in booted:
+            raise UserError(
+                f"A KVM guest has this machine's own processor, not {booted['cpu']}.",
+                "Leave cpu= out of the spec; --accel tcg tries the whole way under emulation.",
+            )
+        own = Processor(model="host")
+        cpu = booted.get("cpu", MAX)
+        self._processor = own if accelerator == KVM else find_processor(self.arch, cpu)
         steadiness = STEADY if accelerator == ICOUNT else ()
-        more = [*processor.words, *append.split()]
-        self._kernel_words = kernel_words(self.arch, steadiness, more)
+        self._kernel_words = kernel_words(self.arch, self._processor, steadiness, append.split())
 
     def describe(self) -> dict[str, Any]:
         """What a recording's "target" says of the machine."""
         return {
             "emulator": f"QEMU {self._emulator.version}",
-            "machine": self._machine,
-            "cpu": self._cpu,
+            "machine": machine_for(self.arch, self._processor),
+            "cpu": self._processor.qemu(),
             "accelerator": ACCELERATORS[self._options.accelerator],
             "memory_mib": _MEMORY_MIB,
             "cmdline": " ".join(self._kernel_words),
@@ -195,10 +198,9 @@ class KvmMachine(Machine):
             *machine_argv(
                 emulator,
                 self.arch,
-                self._cpu,
+                self._processor,
                 _MEMORY_MIB,
                 accelerator=accelerator,
-                machine=self._machine,
             ),
             *boot_argv(self.kernel, initrd, [*self._kernel_words, "--", *short]),
         ]
@@ -212,9 +214,9 @@ class KvmMachine(Machine):
             )
         return argv, emulator.env
 
-    @cached_property
+    @property
     def _emulator(self) -> Emulator:
-        return find_emulator(self.arch, self._options.emulator)
+        return emulator_with(self.arch, self._options.emulator, self._processor)
 
 
 def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kentry.arch import ARCHES
 from kentry.arch.processors import MAX
+from kentry.boot.mitigations import active
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.recording import INSTRUCTIONS, OnTarget
@@ -31,8 +32,6 @@ _SUBJECT = 100
 _DIFF = re.compile(r"(?<!\S)(---|\+\+\+|@@)(?!\S)")
 # checkpatch.pl takes these for a commit named in the wrong form.
 _COMMIT = re.compile(r"(?i)(?<=\bcommit )[0-9a-f]{5,}\b|(?<!\S)[0-9a-f]{12,}(?![^\s\"'(\[])")
-
-_VULNERABLE = "=vulnerable"
 
 Facts = list[tuple[str, str]]
 
@@ -61,9 +60,9 @@ def emulator_lines(measured: OnTarget) -> list[Block]:
     return [target.get("emulator", "?"), *model, *processor_lines(target)]
 
 
-# Of the flaws that the kernel knows, those whose mitigation is not work at each entry, or is none.
+# Of the flaws that the kernel knows, those whose mitigation is not work at each entry.
 _ELSEWHERE = {"spectre_v1", "spec_store_bypass", "srbds", "l1tf", "gather_data_sampling"}
-_ELSEWHERE |= {"itlb_multihit", "old_microcode", "spectre_v2=CSV2"}
+_ELSEWHERE |= {"itlb_multihit", "old_microcode"}
 
 
 def processor_lines(*targets: Mapping[str, Any]) -> list[Block]:
@@ -84,18 +83,18 @@ def processor_lines(*targets: Mapping[str, Any]) -> list[Block]:
 
 
 def _processor_line(target: Mapping[str, Any]) -> str:
-    name, states = target.get("processor"), str(target.get("mitigations", "")).split()
+    name, states = target.get("processor"), str(target.get("mitigations", ""))
     if not name:
         return ""
     what = f"cpu {name}" + (": all that QEMU emulates, which no silicon has" if name == MAX else "")
     if not states:
         return f"{what}; its mitigations are not known"
-    at_entry = [one for one in states if not {one, one.partition("=")[0]} & _ELSEWHERE]
-    nothing = (_VULNERABLE, "=Unknown", "none")
-    active = [one for one in at_entry if not one.endswith(nothing)]
-    without = [one.removesuffix(_VULNERABLE) for one in at_entry if one.endswith(_VULNERABLE)]
-    more = f"; vulnerable, without a mitigation: {', '.join(without)}" if without else ""
-    at_work = f"mitigations at entry: {' '.join(active)}" if active else "no mitigation at entry"
+    done = active(states).items()
+    at_entry = " ".join(f"{flaw}={word}" for flaw, word in done if flaw not in _ELSEWHERE)
+    flaws = re.findall(r"(\S+)=vulnerable(?!\S)", states)
+    without = ", ".join(flaw for flaw in flaws if flaw not in _ELSEWHERE)
+    more = f"; vulnerable, without a mitigation: {without}" if without else ""
+    at_work = f"mitigations at entry: {at_entry}" if at_entry else "no mitigation at entry"
     return f"{what}; {at_work}{more}"
 
 

@@ -347,14 +347,11 @@ def count_costs(
         return table, []
     emulator = emulator_of(arch, options)
     processor = find_processor(arch, cpu)
-    model = processor.qemu(options.vector_length)
     initramfs = kept_file("initramfs", build_initramfs(timing_program(arch), ()))
-    words = kernel_words(arch, more=processor.words)
+    words = kernel_words(arch, processor)
     words += ["--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
     argv = [
-        *machine_argv(
-            emulator, arch, model, options.memory, options.seed, machine=processor.machine
-        ),
+        *machine_argv(emulator, arch, processor, options.memory, options.seed, length=length),
         *boot_argv(kernel, initramfs, words),
     ]
     guest = boot(argv, emulator, options.timeout, update)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
+from kentry.arch.processors import Processor
 from kentry.boot.emulator import (
     ACCELERATORS,
     ICOUNT,
@@ -152,10 +153,14 @@ def test_a_private_copy_stands_in_for_an_older_installed_one(
     with pytest.raises(MissingToolError, match=r"10.0.2.* has no a-cpu: QEMU 11.0 is"):
         found((11, 0))
     # What a user chose is not replaced.
-    for choice, version in ((str(program), "7.2.22"), ("backports", "8.2.1")):
+    for choice, version, newer in (
+        (str(program), "7.2.22", "backports or newest or FILE"),
+        ("backports", "8.2.1", "newest or FILE"),
+        ("newest", "10.0.2", "FILE"),
+    ):
         with pytest.raises(MissingToolError, match=rf"QEMU {version}.* has no a-cpu") as caught:
-            found((9, 0), choice)
-        assert "--emulator backports or newest" in caught.value.remedy
+            found((11, 0), choice)
+        assert caught.value.remedy == f"Choose --emulator {newer}."
     # None is installed; the fake copies need cat.
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/cat").symlink_to("/bin/cat")
@@ -203,8 +208,10 @@ def test_words_that_would_break_the_measurement(words: str, sentence: str) -> No
 )
 def test_other_words_follow_kentrys_own(words: str) -> None:
     check_append(words)
-    own = kernel_words(ARCH)
-    assert kernel_words(ARCH, more=words.split()) == [*own, *words.split()]
+    processor = Processor(model="a-cpu", words=("pti=off",))
+    own = kernel_words(ARCH, processor)
+    assert own[-1] == "pti=off"
+    assert kernel_words(ARCH, processor, more=words.split()) == [*own, *words.split()]
 
 
 EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
@@ -212,7 +219,7 @@ EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
 
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
 def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
-    argv = machine_argv(EMULATOR, arch, "a-cpu", 2048, 7, file_limit=3)
+    argv = machine_argv(EMULATOR, arch, Processor(model="a-cpu"), 2048, 7, file_limit=3)
     words = " ".join(argv)
     for needed in (
         f"--as={(2048 + 4096) << 20}",
@@ -241,6 +248,6 @@ def test_a_limit_of_memory_is_named_before_qemu_fails(monkeypatch: pytest.Monkey
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("resource.getrlimit", lambda which: (2 << 30, 2 << 30))
     with pytest.raises(MachineError, match="4608 MiB.*2048 MiB"):
-        machine_argv(EMULATOR, find_arch("arm64"), "max", 512)
+        machine_argv(EMULATOR, find_arch("arm64"), Processor(model="max"), 512)
     monkeypatch.setattr("resource.getrlimit", lambda which: (-1, -1))
-    assert machine_argv(EMULATOR, find_arch("arm64"), "max", 512)
+    assert machine_argv(EMULATOR, find_arch("arm64"), Processor(model="max"), 512)

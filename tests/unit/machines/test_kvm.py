@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from kentry.arch import ARCHES, find_arch, host_arch
-from kentry.errors import MachineError, UserError
+from kentry.errors import MachineError, MissingToolError, UserError
 from kentry.machines import kvm
 from kentry.machines.kvm import KvmMachine
 from kentry.machines.machine import MachineOptions
 from kentry.machines.open import open_machine
 from tests.builders import image_kernel
+from tests.places import silent
 from tests.unit.boot.conftest import fake_qemu
 from tests.unit.kernels.conftest import cache  # noqa: F401
 
@@ -54,6 +55,21 @@ def test_each_accelerator_has_its_own_time(tmp_path: Path) -> None:
     assert "-icount shift=0,sleep=off -seed 1" in words_of(place)
     assert "nokaslr randomize_kstack_offset=off" in words_of(place)
     assert place.describe()["emulator"] == "QEMU 7.2.22"
+
+
+def test_a_named_processor_is_emulated_and_no_guest_of_kvm_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kvm, "resolve", lambda spec, arch, update: image_kernel(arch.name))
+    place = place_of(tmp_path, MachineOptions(arch="x86_64", accelerator="icount"))
+    place.boot("debian:6.12,cpu=cascadelake", silent)
+    with pytest.raises(MissingToolError, match="QEMU 7.2.22 has no cascadelake"):
+        place.describe()
+    place.boot("debian:6.12,cpu=skylake", silent)
+    assert "-cpu Skylake-Server-v4," in words_of(place)
+    place = place_of(tmp_path, MachineOptions(arch="x86_64"))
+    with pytest.raises(UserError, match="this machine's own processor, not skylake"):
+        place.boot("debian:6.12,cpu=skylake", silent)
 
 
 def test_a_list_of_cases_goes_into_a_file(tmp_path: Path) -> None:
