@@ -23,9 +23,10 @@ from statistics import median
 
 import numpy as np
 
+from kentry.boot.task_hooks import Event
 from kentry.vector.ranking import sweep
 from kentry.vector.replay import Prepared, prepare, replay
-from kentry.vector.trace import Event, Task, VectorTrace
+from kentry.vector.trace import Task, VectorTrace
 
 ROOT = Path(__file__).parents[1]
 LEAST_PER_SECOND = 20e6

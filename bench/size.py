@@ -21,27 +21,27 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 449,
-    "arch": 1561,
-    "boot": 2268,
-    "commands": 2902,
+    "(loose)": 450,
+    "arch": 1640,
+    "boot": 2530,
+    "commands": 3018,
     "compare": 1997,
-    "count": 1306,
-    "host": 1385,
+    "count": 1595,
+    "host": 1391,
     "importing": 448,
     "kernels": 3907,
     "machines": 1342,
     "models": 984,
-    "path": 1252,
-    "results": 2988,
-    "show": 5182,
+    "path": 1257,
+    "results": 3192,
+    "show": 5327,
     "stats": 693,
     "study": 2541,
     "time": 1582,
     "vector": 3009,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 35810
+TESTS_BUDGET = 36151
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

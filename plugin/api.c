@@ -36,7 +36,7 @@ static void (*finish)(void);
 static void (*restarted)(void);
 
 /* Version 1 adds to memory of ours, later versions to a scoreboard. */
-static uint64_t counters[ALL_COUNTERS];
+static uint64_t counters[COUNTERS];
 static void *scoreboard;
 static uint64_t *scores; /* vCPU 0's place in it; it does not move while there is one vCPU */
 
@@ -90,19 +90,24 @@ static int need(void *function_pointer, const char *name)
 	return address ? 0 : -1;
 }
 
-static int find_counters(void)
+static int find_counters(size_t number)
 {
+	size_t bytes = 1;
+
 	if (version < API_SCOREBOARDS)
 		return need(&exec_inline, "qemu_plugin_register_vcpu_insn_exec_inline");
 	if (need(&exec_inline_per_vcpu, "qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu") ||
 	    need(&scoreboard_new, "qemu_plugin_scoreboard_new") ||
 	    need(&scoreboard_find, "qemu_plugin_scoreboard_find"))
 		return -1;
-	scoreboard = scoreboard_new(sizeof(counters));
+	/* Generated code multiplies by the size: a shift where it is a power of two. */
+	while (bytes < number * sizeof(uint64_t))
+		bytes *= 2;
+	scoreboard = scoreboard_new(bytes);
 	return 0;
 }
 
-int api_install(plugin_id id, const qemu_info *info)
+int api_install(plugin_id id, const qemu_info *info, size_t more)
 {
 	(void)info;
 	own_id = id;
@@ -121,7 +126,7 @@ int api_install(plugin_id id, const qemu_info *info)
 	    need(&register_atexit, "qemu_plugin_register_atexit_cb") ||
 	    need(&reset, "qemu_plugin_reset"))
 		return -1;
-	return find_counters();
+	return find_counters(ALL_COUNTERS + more);
 }
 
 int api_version(void)
@@ -227,21 +232,21 @@ bool api_access_is_store(access_info info)
 	return access_is_store(info);
 }
 
-static scoreboard_u64 score_of(enum counter counter)
+static scoreboard_u64 score_of(size_t counter)
 {
 	return (scoreboard_u64){ scoreboard, counter * sizeof(uint64_t) };
 }
 
-void api_add_on_exec(struct qemu_plugin_insn *insn, enum counter counter)
+void api_add_on_exec(struct qemu_plugin_insn *insn, size_t counter, uint64_t amount)
 {
 	if (version >= API_SCOREBOARDS) {
-		exec_inline_per_vcpu(insn, ADD_U64, score_of(counter), 1);
+		exec_inline_per_vcpu(insn, ADD_U64, score_of(counter), amount);
 	} else {
-		exec_inline(insn, ADD_U64, &counters[counter], 1);
+		exec_inline(insn, ADD_U64, &counters[counter], amount);
 	}
 }
 
-static uint64_t *place_of(enum counter counter)
+static uint64_t *place_of(size_t counter)
 {
 	if (version < API_SCOREBOARDS)
 		return &counters[counter];
@@ -251,7 +256,7 @@ static uint64_t *place_of(enum counter counter)
 	return &scores[counter];
 }
 
-uint64_t api_counter(enum counter counter)
+uint64_t api_counter(size_t counter)
 {
 	return *place_of(counter);
 }
@@ -314,21 +319,21 @@ int api_install_reading(void (*on_vcpu)(void))
 	return 0;
 }
 
-void api_set_counter(enum counter counter, uint64_t value)
+void api_set_counter(size_t counter, uint64_t value)
 {
 	*place_of(counter) = value;
 }
 
-void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, enum counter counter,
+void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, size_t counter,
 		       uint64_t value, void *data)
 {
 	tb_cond_cb(tb, callback, READ_REGISTERS, IF_EQUAL, score_of(counter), value, data);
 }
 
-void api_call_on_exec_if(struct qemu_plugin_insn *insn, insn_callback callback,
-			 enum counter counter, uint64_t value)
+void api_call_on_exec_if(struct qemu_plugin_insn *insn, insn_callback callback, size_t counter,
+			 uint64_t value, void *data)
 {
-	exec_cond_cb(insn, callback, READ_REGISTERS, IF_EQUAL, score_of(counter), value, NULL);
+	exec_cond_cb(insn, callback, READ_REGISTERS, IF_EQUAL, score_of(counter), value, data);
 }
 
 void api_call_on_exec_reading(struct qemu_plugin_insn *insn, insn_callback callback, void *data)

@@ -40,11 +40,9 @@ enum counter {
 	COUNT_FIRMWARE,
 	COUNT_USER,
 	COUNTERS, /* how many the windows' plugin has; the rest are the events' plugin's own */
-	COUNT_ALL = 0,
 	COUNT_VECTOR = COUNTERS,
 	COUNT_SME,
-	IN_USER_MODE,
-	ALL_COUNTERS,
+	ALL_COUNTERS, /* from here on those of api_install()'s `more` */
 };
 
 typedef void (*tb_callback)(struct qemu_plugin_tb *tb);
@@ -53,7 +51,7 @@ typedef uint32_t access_info;
 typedef void (*access_callback)(unsigned int vcpu, access_info info, uint64_t address, void *data);
 
 /* 0, or -1 with a line on stderr when this QEMU lacks a function we need. */
-int api_install(plugin_id id, const qemu_info *info);
+int api_install(plugin_id id, const qemu_info *info, size_t more);
 int api_version(void);
 
 /*
@@ -73,13 +71,13 @@ size_t api_insn_bytes(const struct qemu_plugin_insn *insn, void *to, size_t room
 char *api_insn_text(const struct qemu_plugin_insn *insn);
 
 void api_call_on_exec(struct qemu_plugin_insn *insn, insn_callback callback, void *data);
-void api_add_on_exec(struct qemu_plugin_insn *insn, enum counter counter);
+void api_add_on_exec(struct qemu_plugin_insn *insn, size_t counter, uint64_t amount);
 /* Calls after each of the instruction's loads and stores. */
 void api_call_on_access(struct qemu_plugin_insn *insn, access_callback callback, void *data);
 /* Of an access: how many bytes it has, and whether it is a store. */
 size_t api_access_size(access_info info);
 bool api_access_is_store(access_info info);
-uint64_t api_counter(enum counter counter);
+uint64_t api_counter(size_t counter);
 
 /*
  * What needs version 4 (QEMU 9.2) or later: conditions looked at in generated code,
@@ -87,12 +85,12 @@ uint64_t api_counter(enum counter counter);
  * -1 with a line on stderr.  `on_vcpu` is called when registers can be looked up.
  */
 int api_install_reading(void (*on_vcpu)(void));
-void api_set_counter(enum counter counter, uint64_t value);
+void api_set_counter(size_t counter, uint64_t value);
 /* Calls where the counter has that value as the block begins, or before the instruction. */
-void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, enum counter counter,
+void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, size_t counter,
 		       uint64_t value, void *data);
-void api_call_on_exec_if(struct qemu_plugin_insn *insn, insn_callback callback,
-			 enum counter counter, uint64_t value);
+void api_call_on_exec_if(struct qemu_plugin_insn *insn, insn_callback callback, size_t counter,
+			 uint64_t value, void *data);
 /* As api_call_on_exec(), and the callback may read registers. */
 void api_call_on_exec_reading(struct qemu_plugin_insn *insn, insn_callback callback, void *data);
 /* NULL where the cpu model has no such register. */

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct record {
 	uint64_t instructions, ns;
@@ -48,20 +47,17 @@ void events_record(struct moment now, const struct task *task, int event, int64_
 	count += fwrite(&record, sizeof(record), 1, records);
 }
 
-void events_task(const struct task *task, int64_t parent, int32_t pid, int is_kernel)
+void events_task(const struct task *task, int64_t parent, int32_t pid)
 {
 	fprintf(tasks, "task %" PRIu32 " %" PRId64 " %" PRId32 " %d\n", task->id, parent, pid,
-		is_kernel);
+		task->is_kernel);
 }
 
-void events_name(struct task *task, const char name[NAME_LENGTH])
+void events_name(const struct task *task)
 {
-	if (!strncmp(task->name, name, NAME_LENGTH))
-		return;
-	memcpy(task->name, name, NAME_LENGTH);
 	fprintf(tasks, "name %" PRIu32 " ", task->id);
-	for (int i = 0; i < NAME_LENGTH && name[i]; i++)
-		fprintf(tasks, "%02x", (unsigned char)name[i]);
+	for (int i = 0; i < NAME_LENGTH && task->name[i]; i++)
+		fprintf(tasks, "%02x", (unsigned char)task->name[i]);
 	fputc('\n', tasks);
 }
 

@@ -21,6 +21,8 @@
 
 #include <stdint.h>
 
+#include "accounts.h"
+
 /* The same numbers as kentry.vector.trace.Event. */
 enum event {
 	EVENT_SYSCALL = 1, /* ENTRY_SYSCALL, ENTRY_FAULT, ENTRY_INTERRUPT: tasks_isa.h */
@@ -32,17 +34,36 @@ enum event {
 	EVENT_SWITCH_PREEMPTED = 9,
 	EVENT_FORK = 10,
 	EVENT_EXEC = 11,
+	EVENT_DIE = 12,
 	EVENT_SEEN_SAVE = 35,
 	EVENT_SEEN_SMALL_SAVE = 37,
 };
 
 #define NAME_LENGTH 16 /* TASK_COMM_LEN */
 
+#define MOST_FRAMES 8
+
+/* An entry into the kernel that has not returned yet, or what a task of the kernel does. */
+struct frame {
+	uint32_t kind;	  /* accounts.h */
+	uint32_t back_to; /* the function that the handler returns to */
+	enum part part;
+	int counts;	  /* as a call that was begun while recording */
+	uint64_t begin;	  /* instructions dispatched before its first */
+	uint64_t address; /* of its first */
+	uint64_t stack;	  /* x86: where the exception's frame lies */
+	uint64_t instructions;
+};
+
 struct task {
-	uint64_t address; /* of its task_struct; 0 once it is gone */
+	uint64_t address; /* of its task_struct */
 	uint32_t id;
-	uint32_t svcr; /* as last recorded */
+	uint32_t svcr;	  /* as last recorded */
+	uint32_t program; /* accounts.h */
+	int is_kernel, ours, began, dying, renamed;
 	char name[NAME_LENGTH];
+	int depth;
+	struct frame frames[MOST_FRAMES];
 	struct task *next; /* in the same slot of the table */
 };
 
@@ -53,9 +74,8 @@ struct moment {
 int events_open(const char *file);
 void events_begin(struct moment now);
 void events_record(struct moment now, const struct task *task, int event, int64_t argument);
-void events_task(const struct task *task, int64_t parent, int32_t pid, int is_kernel);
-/* Notes the name where it is another than before. */
-void events_name(struct task *task, const char name[NAME_LENGTH]);
+void events_task(const struct task *task, int64_t parent, int32_t pid);
+void events_name(const struct task *task);
 void events_close(struct moment now);
 
 #endif

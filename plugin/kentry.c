@@ -347,7 +347,7 @@ static void instrument(struct qemu_plugin_insn *insn, uint64_t address, const ui
 		api_call_on_exec(insn, on_path, record);
 	if (checking)
 		api_call_on_exec(insn, on_called, (void *)(uintptr_t)counter);
-	api_add_on_exec(insn, counter);
+	api_add_on_exec(insn, counter, 1);
 }
 
 static void on_translation(struct qemu_plugin_tb *tb)
@@ -475,7 +475,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const qemu_info *info, int argc, ch
 		return -1;
 	}
 	path = malloc(MAX_PATH * sizeof(*path));
-	if (!path || accesses_init() || api_install(id, info) || open_trace(out, info))
+	if (!path || accesses_init() || api_install(id, info, 0) || open_trace(out, info))
 		return -1;
 	api_start(on_translation, on_exit_of_qemu);
 	return 0;

@@ -23,10 +23,12 @@ static struct entry entry_arm64(uint64_t address, uint64_t esr)
 	int32_t class = (int32_t)(esr >> 26 & 0x3f);
 
 	if (address & 0x180)
-		return (struct entry){ ENTRY_INTERRUPT, 0 };
-	if (class == ARM64_EC_SVC || class == ARM64_EC_SVC32)
-		return (struct entry){ ENTRY_SYSCALL, 0 };
-	return (struct entry){ ENTRY_FAULT, class };
+		return (struct entry){ ENTRY_INTERRUPT, 0, IS_INTERRUPT };
+	if (class == ARM64_EC_SVC)
+		return (struct entry){ ENTRY_SYSCALL, 0, IS_SYSCALL };
+	if (class == ARM64_EC_SVC32)
+		return (struct entry){ ENTRY_SYSCALL, 0, IS_COMPAT };
+	return (struct entry){ ENTRY_FAULT, class, IS_FAULT };
 }
 
 /* Arm ARM C4.1: bits 28:25 are 0010 for SVE; 0000 with bit 31 for SME. */
@@ -63,6 +65,23 @@ static int reads_clock_arm64(const uint8_t *bytes, size_t length, char low[8], c
 	return 1;
 }
 
+/* eret, eretaa, eretab */
+static enum return_kind returns_arm64(const uint8_t *bytes, size_t length)
+{
+	uint32_t word = length == 4 ? word_of(bytes) : 0;
+
+	return word == 0xd69f03e0 || (word & 0xfffffbff) == 0xd69f0bff ? RETURN_TO_CALLER
+								       : RETURN_NONE;
+}
+
+/* Arm ARM C4.1, bits 28:25: "Data processing -- immediate" (100x) and "-- register" (x101) */
+static int is_sure_arm64(const uint8_t *bytes, size_t length)
+{
+	uint32_t group = length == 4 ? word_of(bytes) >> 25 & 0xf : 0;
+
+	return (group & 0xe) == 0x8 || (group & 0x7) == 0x5;
+}
+
 /* --- riscv64 ---------------------------------------------------------- */
 
 #define RISCV64_ECALL_U 8
@@ -71,10 +90,10 @@ static struct entry entry_riscv64(uint64_t address, uint64_t scause)
 {
 	(void)address;
 	if (scause >> 63)
-		return (struct entry){ ENTRY_INTERRUPT, 0 };
+		return (struct entry){ ENTRY_INTERRUPT, (int32_t)(scause & 0xff), IS_INTERRUPT };
 	if (scause == RISCV64_ECALL_U)
-		return (struct entry){ ENTRY_SYSCALL, 0 };
-	return (struct entry){ ENTRY_FAULT, (int32_t)scause };
+		return (struct entry){ ENTRY_SYSCALL, 0, IS_SYSCALL };
+	return (struct entry){ ENTRY_FAULT, (int32_t)scause, IS_FAULT };
 }
 
 /* As Linux decodes what may be a first use: arch/riscv/kernel/vector.c, insn_is_vector(). */
@@ -107,6 +126,28 @@ static int reads_clock_riscv64(const uint8_t *bytes, size_t length, char low[8],
 	snprintf(low, 8, "%s", names[word >> 7 & 31]);
 	high[0] = 0;
 	return 1;
+}
+
+static enum return_kind returns_riscv64(const uint8_t *bytes, size_t length)
+{
+	return length == 4 && word_of(bytes) == 0x10200073 ? RETURN_TO_CALLER : RETURN_NONE;
+}
+
+/* OP, OP-32, OP-IMM, OP-IMM-32, lui and auipc; of the compressed ones those that are such. */
+static int is_sure_riscv64(const uint8_t *bytes, size_t length)
+{
+	uint32_t opcode = bytes[0] & 0x7f, half = (uint32_t)(bytes[0] | bytes[1] << 8);
+	uint32_t quadrant = half & 3, function = half >> 13;
+
+	if (length == 4)
+		return opcode == 0x33 || opcode == 0x3b || opcode == 0x13 || opcode == 0x1b ||
+		       opcode == 0x37 || opcode == 0x17;
+	/* c.addi4spn; c.addi, c.addiw, c.li, c.lui, c.sub and others; c.slli, c.mv and c.add */
+	if (quadrant == 0)
+		return function == 0 && half;
+	if (quadrant == 1)
+		return function <= 4;
+	return function == 0 || (function == 4 && (half & 0x7c));
 }
 
 /* --- x86_64 ----------------------------------------------------------- */
@@ -147,6 +188,96 @@ static int reads_clock_x86_64(const uint8_t *bytes, size_t length, char low[8], 
 	return found;
 }
 
+/* iretq; sysretq, sysretl and sysexit go to user mode. */
+static enum return_kind returns_x86_64(const uint8_t *bytes, size_t length)
+{
+	size_t i = length && (bytes[0] & 0xf0) == 0x40;
+
+	if (length == i + 1 && bytes[i] == 0xcf)
+		return RETURN_BY_STACK;
+	if (length == i + 2 && bytes[i] == 0x0f && (bytes[i + 1] == 0x07 || bytes[i + 1] == 0x35))
+		return RETURN_TO_CALLER;
+	return RETURN_NONE;
+}
+
+/*
+ * Of what compilers use most, the forms without memory (SDM 2, "Opcode Map"): arithmetic, mov,
+ * shifts, test, lea, cmov, setcc, movzx, nop, endbr64.
+ */
+static int is_sure_x86_64(const uint8_t *bytes, size_t length)
+{
+	size_t i = 0;
+	int in_registers;
+
+	while (i < length && (bytes[i] == 0x66 || bytes[i] == 0x2e))
+		i++;
+	if (i < length && (bytes[i] & 0xf0) == 0x40)
+		i++;
+	if (i >= length)
+		return 0;
+	if (length == 4 && word_of(bytes) == 0xfa1e0ff3)
+		return 1;
+	if (bytes[i] == 0x90 || (bytes[i] & 0xf0) == 0xb0)
+		return 1;
+	/* Arithmetic of the accumulator and a constant */
+	if (bytes[i] < 0x40 && ((bytes[i] & 7) == 4 || (bytes[i] & 7) == 5))
+		return 1;
+	if (bytes[i] == 0xa8 || bytes[i] == 0xa9 || (bytes[i] >= 0x98 && bytes[i] <= 0x99))
+		return 1;
+	if (i + 1 >= length)
+		return 0;
+	in_registers = bytes[i + 1] >= 0xc0;
+	if (bytes[i] == 0x8d)
+		return !in_registers;
+	if (bytes[i] == 0x0f) {
+		uint8_t second = bytes[i + 1];
+
+		if (i + 2 >= length)
+			return 0;
+		in_registers = bytes[i + 2] >= 0xc0;
+		if (second == 0x1f)
+			return 1;
+		return in_registers &&
+		       ((second & 0xf0) == 0x40 || (second & 0xf0) == 0x90 || second == 0xb6 ||
+			second == 0xb7 || second == 0xbe || second == 0xbf || second == 0xaf);
+	}
+	if (!in_registers)
+		return 0;
+	if (bytes[i] < 0x40 && (bytes[i] & 7) < 4)
+		return 1;
+	switch (bytes[i]) {
+	case 0x63:
+	case 0x69:
+	case 0x6b:
+	case 0x80:
+	case 0x81:
+	case 0x83:
+	case 0x84:
+	case 0x85:
+	case 0x88:
+	case 0x89:
+	case 0x8a:
+	case 0x8b:
+	case 0xc0:
+	case 0xc1:
+	case 0xc6:
+	case 0xc7:
+	case 0xd0:
+	case 0xd1:
+	case 0xd2:
+	case 0xd3:
+		return 1;
+	case 0xf6:
+	case 0xf7: /* test, not, neg, mul and imul: a division may fault */
+		return (bytes[i + 1] >> 3 & 7) < 6;
+	case 0xff: /* inc, dec */
+	case 0xfe:
+		return (bytes[i + 1] >> 3 & 7) < 2;
+	default:
+		return 0;
+	}
+}
+
 static const struct tasks_isa isas[] = {
 	{
 		.target_name = "aarch64",
@@ -156,7 +287,10 @@ static const struct tasks_isa isas[] = {
 		.streaming = "SVCR",
 		.clock_frequency = "CNTFRQ_EL0",
 		.entry = entry_arm64,
+		.return_address = "x30",
 		.vector = vector_arm64,
+		.returns = returns_arm64,
+		.is_sure = is_sure_arm64,
 		.reads_clock = reads_clock_arm64,
 	},
 	{
@@ -167,7 +301,10 @@ static const struct tasks_isa isas[] = {
 		/* QEMU's virt machine: RISCV_ACLINT_DEFAULT_TIMEBASE_FREQ */
 		.clock_hz = 10000000,
 		.entry = entry_riscv64,
+		.return_address = "ra",
 		.vector = vector_riscv64,
+		.returns = returns_riscv64,
+		.is_sure = is_sure_riscv64,
 		.reads_clock = reads_clock_riscv64,
 	},
 	{
@@ -176,7 +313,10 @@ static const struct tasks_isa isas[] = {
 		.syscall_number = "rax",
 		/* Under -icount the time stamp counter counts the virtual clock's ns. */
 		.clock_hz = 1000000000,
+		.stack = "rsp",
 		.vector = vector_x86_64,
+		.returns = returns_x86_64,
+		.is_sure = is_sure_x86_64,
 		.reads_clock = reads_clock_x86_64,
 	},
 };

@@ -34,6 +34,7 @@ COMMANDS = {
     "vector replay": "print what each policy would have cost a trace's workload",
     "vector stats": "print how a trace's tasks use vectors: traps, loads, the gaps between uses",
     "vector costs": "print what an act on vector state costs on a core, or make a table of it",
+    "run": "boot a Debian user space, run a program, count what each of its kernel entries costs",
     "check": "hold a kernel or a recording against budgets: a gate for CI and for git bisect run",
     "stat": "time calls on real hardware, or compare two, with an interval and a verdict",
     "import": "read numbers from other tools' output and from tables, and make recordings of them",

@@ -27,6 +27,8 @@ from kentry.results.studies import (
     Problem,
     Series,
 )
+from kentry.results.workload import read_workload
+from kentry.results.workload import to_file as to_workload_file
 from kentry.show.blocks import Layout
 from kentry.show.changelog import comparison_changelog, recording_changelog, series_changelog
 from kentry.show.comparison import comparison_layout
@@ -34,6 +36,7 @@ from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
 from kentry.show.studies import ablation_layout, bisection_layout, log_layout, steps_layout
 from kentry.show.text import to_text
+from kentry.show.workload import workload_layout
 from kentry.study import ablation
 from kentry.study.series import tabulate
 from tests.builders import built, outcome
@@ -229,6 +232,12 @@ DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_results_document(name: str, golden: Golden) -> None:
     golden(name, dump(DOCUMENTS[name]()))
+
+
+def test_a_workload(golden: Golden) -> None:
+    workload = read_workload(HERE / "workload.json")
+    golden("workload.txt", to_text(workload_layout(workload)))
+    golden("workload.json", dump(to_workload_file(workload)))
 
 
 def test_the_help_of_every_command(golden: Golden) -> None:

@@ -97,11 +97,6 @@ _VECTOR = record.VectorSide(
         function_marker("allocation", record.ALLOCATORS, within="sve_alloc|sme_alloc"),
     ),
     switch="cpu_switch_to",
-    # arch/arm64/kernel/entry.S: every table of vectors jumps to them.
-    entered=(
-        (re.compile(r"el0t_(32|64)_sync"), "entered"),
-        (re.compile(r"el0t_(32|64)_(irq|fiq|error)"), "interrupted"),
-    ),
     alignment=4,
     # 8c845e273104 ("arm64/sve: Leave SVE enabled on syscall if we don't context switch"), 6.2.
     policies=(((0, 0), "drop-each-syscall"), ((6, 2), "drop-on-load")),
@@ -125,6 +120,42 @@ _VECTOR = record.VectorSide(
         },
     ),
     trap_classes=(0x19, 0x1D),  # SVE, SME: arch/arm64/include/asm/esr.h
+)
+
+# Arm ARM, D1.10.2: vectors for the current exception level with SP_ELx, 0x80 bytes each;
+# arch/arm64/kernel/entry.S: __bp_harden_el1_vectors is three such tables of 0x800 bytes.
+_CURRENT = (0x200, 0x280, 0x300, 0x380)
+_EXCEPTIONS = record.Exceptions(
+    entries=(
+        (re.compile(r"vectors"), "nested", _CURRENT),
+        (
+            re.compile(r"__bp_harden_el1_vectors"),
+            "nested",
+            tuple(table * 0x800 + vector for table in range(3) for vector in _CURRENT),
+        ),
+    ),
+    # ESR_EL1.EC: arch/arm64/include/asm/esr.h
+    faults={
+        0x00: "unknown instruction",
+        0x07: "first use of FP",
+        0x0E: "illegal state",
+        0x18: "emulated system register",
+        0x19: "first use of SVE",
+        0x1D: "first use of SME",
+        0x20: "page fault of code",
+        0x21: "page fault of code",
+        0x22: "misaligned PC",
+        0x24: "page fault",
+        0x25: "page fault",
+        0x26: "misaligned SP",
+        0x27: "memory copy",
+        0x2C: "floating point",
+        0x2F: "SError",
+        0x30: "hardware breakpoint",
+        0x32: "single step",
+        0x34: "watchpoint",
+        0x3C: "brk",
+    },
 )
 
 # The Arm Architecture Reference Manual (DDI 0487), "A64 instruction set encoding", the groups named
@@ -359,6 +390,7 @@ ARM64 = record.Arch(
     kbuild="arm64",
     source_folder="arm64",
     vector=_VECTOR,
+    exceptions=_EXCEPTIONS,
     counter=record.Counter("pmu", "PMU", kernel_alone=True),
     decoding=_DECODING,
     site_tables=_SITE_TABLES,

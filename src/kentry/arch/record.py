@@ -31,6 +31,20 @@ class Trap:
 
 
 @dataclass(frozen=True)
+class Exceptions:
+    """How the tasks plugin tells entries apart, and what they are called.
+
+    `entries` are first instructions: of exceptions in kernel mode, of system calls: a pattern of
+    symbols, the plugin's word, offsets.  Where no register says the cause, the pattern's group is
+    its name; else `faults` and `interrupts` have the names by the register's number.
+    """
+
+    entries: tuple[tuple[re.Pattern[str], str, tuple[int, ...]], ...]
+    faults: Mapping[int, str] = field(default_factory=dict)
+    interrupts: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Linking:
     """How the disassembly spells what the linker chose; path/stream.py puts placeholders there."""
 
@@ -143,8 +157,6 @@ class VectorSide:
     trap_classes: tuple[int, ...] = ()  # that a first use may raise (ESR_EL1.EC, scause)
     settled: str = ""  # before it the kernel may still save the previous task
     fork: str = "arch_dup_task_struct"  # called with the new task; saves the parent's registers
-    # The labels behind the vectors for user mode, with the tasks plugin's word for each.
-    entered: tuple[tuple[re.Pattern[str], str], ...] = ()
     # Why no emulator has a unit, or "unit length".
     unmodelled: Mapping[str, str] = field(default_factory=dict)
 
@@ -219,6 +231,7 @@ class Arch:
     kbuild: str  # ARCH= of the kernel's makefiles
     source_folder: str  # below arch/
     vector: VectorSide
+    exceptions: Exceptions
     counter: Counter
     decoding: Decoding
     llvm: Llvm

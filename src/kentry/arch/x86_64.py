@@ -345,6 +345,22 @@ X86_64 = record.Arch(
     kbuild="x86_64",
     source_folder="x86",
     vector=_VECTOR,
+    # arch/x86/include/asm/idtentry.h
+    exceptions=record.Exceptions(
+        entries=(
+            (re.compile(r"entry_SYSCALL_64"), "syscall", (0,)),
+            (
+                re.compile(
+                    r"entry_INT80_compat|asm_int80_emulation|asm_exc_int80_emulation"
+                    r"|entry_SYS(?:ENTER|CALL)_compat"
+                ),
+                "compat",
+                (0,),
+            ),
+            (re.compile(r"asm_exc_(?!int80|xen)(\w+)"), "fault", (0,)),
+            (re.compile(r"asm_sysvec_(?!xen)(\w+)"), "interrupt", (0,)),
+        ),
+    ),
     counter=record.Counter("icount", "-icount clock"),
     decoding=_DECODING,
     site_tables=_SITE_TABLES,

@@ -78,11 +78,12 @@ def boot(
     console_file: Path | None = None,
     doing: Callable[[list[str]], str] | None = None,
     progress: Callable[[], int] | None = None,
+    grace: float = 0.0,
 ) -> GuestExit:
     """Runs QEMU for at most `timeout` seconds; the console is kept in `console_file`.
 
     `doing` says what the guest does from the console's lines so far, by default if the probe has
-    started; `progress` is supervise()'s.
+    started; `progress` and `grace` are supervise()'s.
     GuestError where the kernel dies at boot, or QEMU complained and the guest printed nothing.
     """
     console = Console()
@@ -103,6 +104,7 @@ def boot(
             check=check,
             limit=_CONSOLE_LIMIT_BYTES,
             progress=progress,
+            grace=grace,
         )
         rest = end.rest
     finally:

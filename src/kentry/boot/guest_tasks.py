@@ -17,7 +17,10 @@ from typing import Any
 from kentry.arch import Arch
 from kentry.arch.processors import MAX, find_processor, machine_for
 from kentry.boot import emulator as qemu
-from kentry.boot.console import GuestExit, boot
+from kentry.boot.console import GuestExit, boot, tail
+from kentry.boot.mitigations import flaws_of, mitigations
+from kentry.boot.task_hooks import Hooks
+from kentry.errors import GuestError
 from kentry.host.cache import kept_file
 from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
@@ -25,6 +28,9 @@ from kentry.progress import Update
 
 # The plugin's records of a boot are some 100 MB.
 _FILE_LIMIT_MIB = 8192
+
+# In which the plugin writes what it has of a guest that is stopped.
+_GRACE_SECONDS = 30.0
 
 _LINE_SHOWN = 60  # characters of the console's last line in the progress
 
@@ -37,7 +43,9 @@ _CONTROL = re.compile(
 )
 
 # If the workload's output has no newline at its end, the runner's line follows on the same line.
-_LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut)\b ?(.*)$")
+_LINE = re.compile(r"^(.*)kentry-workload (start|end|failed|cut|flaw)\b ?(.*)$")
+# Before the workload runs, a flaw of the processor and the kernel's mitigation follow this word.
+FLAW = "kentry-workload flaw"
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class TraceOptions:
     timeout: float = 1800.0
     vector_length: int | None = None
     cpu: str = ""
+    append: str = ""
+    tracing: bool = False
     emulator: str = qemu.INSTALLED
     console_file: Path | None = None
 
@@ -75,6 +85,7 @@ class Traced:
     """How a guest ended, and its records; `stand_in`: the installed QEMU is too old."""
 
     ending: GuestExit
+    counts: Path
     records: Path
     target: dict[str, Any]
     stand_in: bool = False
@@ -84,7 +95,7 @@ def trace_guest(
     kernel: Kernel,
     arch: Arch,
     workload: TracedWorkload,
-    hooks: tuple[str, ...],
+    hooks: Hooks,
     options: TraceOptions,
     folder: Path,
     update: Update,
@@ -97,9 +108,17 @@ def trace_guest(
     core = arch.cores.get(length or arch.vector.units[0].lengths[0], MAX)
     processor = find_processor(arch, options.cpu or core)
     emulator = tracing_emulator(arch, options.emulator, update, processor.since)
-    words = [*qemu.kernel_words(arch, processor), *workload.words]
-    records = folder / "events"
-    hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks))
+    more = options.append.split()
+    words = [*qemu.kernel_words(arch, processor, more=more), *workload.words]
+    counts, records = folder / "counts", folder / "events"
+    hooks_file = kept_file("hooks", "".join(f"{line}\n" for line in hooks.lines))
+    addresses = "".join(f"{address:x}\n" for address, _ in hooks.functions)
+    plugin_words = [
+        f"counts={counts}",
+        f"functions={kept_file('functions', addresses)}",
+        f"hooks={hooks_file}",
+        *([f"out={records}"] if options.tracing else []),
+    ]
     argv = [
         *qemu.machine_argv(
             emulator,
@@ -111,7 +130,7 @@ def trace_guest(
             length=length,
         ),
         *qemu.boot_argv(kernel, workload.initramfs, words),
-        *qemu.plugin_argv(tasks_plugin_file(), arch, [f"out={records}", f"hooks={hooks_file}"]),
+        *qemu.plugin_argv(tasks_plugin_file(), arch, plugin_words),
     ]
     ending = boot(
         argv,
@@ -120,12 +139,19 @@ def trace_guest(
         update,
         options.console_file,
         lambda lines: f"running: {lines[-1].strip()[:_LINE_SHOWN]}" if lines else "booting",
+        grace=_GRACE_SECONDS,
     )
+    lines = (_LINE.match(line) for line in _CONTROL.sub("", ending.console).split("\n"))
+    flaws = flaws_of(line[3] for line in lines if line and line[2] == "flaw")
+    # The processor is free of what its own words switch off; the kernel takes it for affected.
+    unaffected = [flaw for flaw, word in arch.switches.items() if word in processor.words]
     target = {
         "kind": "qemu",
         "emulator": f"QEMU {emulator.version}",
         "machine": machine_for(arch, processor),
+        "processor": processor.name,
         "cpu": processor.qemu(length),
+        "mitigations": mitigations(flaws, unaffected),
         "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
         "memory_mib": options.memory,
         "seed": options.seed,
@@ -133,7 +159,20 @@ def trace_guest(
     }
     # Only a private copy needs something in its environment.
     stand_in = options.emulator == qemu.INSTALLED and bool(emulator.env)
-    return Traced(ending, records, target, stand_in)
+    return Traced(ending, counts, records, target, stand_in)
+
+
+# The kernel prints one of these if the root file system does not fit into its memory.
+_NO_ROOM = re.compile(r"Initramfs unpacking failed|Out of memory|No space left on device")
+
+
+def never_began(ending: GuestExit) -> GuestError:
+    """The error for a guest that did not get to the workload."""
+    if _NO_ROOM.search(ending.console):
+        sentence = "The root file system did not fit into the guest's memory."
+        return GuestError(sentence, "Give it more with --memory MIB.", tail(ending.console))
+    sentence = f"The workload never began: {ending.clause}."
+    return GuestError(sentence, "The console's last lines are below.", tail(ending.console))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ The texts are those of drivers/base/cpu.c and of each architecture's /proc/cpuin
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 CPUINFO = "/proc/cpuinfo"
 _FOLDER = "/sys/devices/system/cpu/vulnerabilities"
@@ -35,7 +35,17 @@ _FLAWS = (
 # In place of a mitigation: nothing that the kernel does.  CSV2: the cpu is not affected.
 _NOTHING_DONE = {"vulnerable", "Unknown", "CSV2", "VMX-unsupported", "VMX-disabled"}
 
+# A shell script that prints lines "WORD FLAW TEXT", which flaws_of() reads.
+PRINTING_FLAWS = f"""for file in {_FOLDER}/*; do
+\tif [ -r "$file" ]; then read -r text <"$file"; echo "{{word}} ${{{{file##*/}}}} $text"; fi
+done"""
+
 VULNERABILITIES = tuple(f"{_FOLDER}/{flaw}" for flaw in _FLAWS)
+
+
+def flaws_of(lines: Iterable[str]) -> dict[str, str]:
+    """The files of mitigations(), from lines "FLAW TEXT"."""
+    return {f"{_FOLDER}/{name}": text for name, _, text in (one.partition(" ") for one in lines)}
 
 
 def mitigations(files: Mapping[str, str], without: Collection[str] = ()) -> str:

@@ -209,13 +209,17 @@ class _Formatter(argparse.HelpFormatter):
 
 
 def add_options(parser: Parser, cls: type, *, anywhere: bool = False) -> None:
-    """Registers the fields of `cls`, own ones first, RARE ones last; or those that are ANYWHERE."""
+    """Registers the fields of `cls`, operands, then own ones first, RARE ones last.
+
+    With `anywhere` those that are ANYWHERE.
+    """
     own = inspect.get_annotations(cls)
     groups: dict[str, Any] = {}
     usage = [parser.prog]
     chosen = [item for item in fields(cls) if (item.metadata["group"] == ANYWHERE) == anywhere]
+    order = {RARE: 2, "operands": 0}
     for item in sorted(
-        chosen, key=lambda item: (item.metadata["group"] == RARE, item.name not in own)
+        chosen, key=lambda item: (order.get(item.metadata["group"], 1), item.name not in own)
     ):
         flags, group = item.metadata["flags"], item.metadata["group"]
         words = {"default": argparse.SUPPRESS, **item.metadata["words"]}

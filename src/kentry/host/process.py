@@ -149,6 +149,7 @@ def supervise(
     shown: Sequence[str] | None = None,
     limit: int = 0,
     progress: Callable[[], int] | None = None,
+    grace: float = 0.0,
 ) -> Exit:
     """Run `argv` for at most `timeout` seconds and hand on its output as it comes.
 
@@ -158,6 +159,7 @@ def supervise(
     newline, `check` a few times a second the end of standard error; what they raise ends it.
     `feed` goes to standard input, which with `hold` stays open while the program runs.  -v prints
     `shown` in place of `argv`.  `limit` is how many bytes it may print, 0 for any number.
+    One that is stopped may end by itself for `grace` seconds, behind a SIGTERM.
     """
     stdin = subprocess.PIPE if feed or hold else subprocess.DEVNULL
     line = command_line(shown or argv, env)
@@ -190,6 +192,10 @@ def supervise(
                 process.wait(max(last + timeout - now, _POLL_SECONDS))
             except subprocess.TimeoutExpired:
                 stopped = f"after {timeout:g} s"
+        if stopped and grace:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(grace)
     status = process.returncode
     return Exit(
         status if status >= 0 else 128 - status,

@@ -69,6 +69,11 @@ class SymbolMap:
         self._names = [best[address] for address in self._addresses]
         self._end = end
 
+    @property
+    def functions(self) -> tuple[tuple[int, str], ...]:
+        """Every function's address and name, by address."""
+        return tuple(zip(self._addresses, self._names, strict=True))
+
     def find(self, address: int) -> tuple[str, int]:
         """The function that has `address`, and the bytes before it there; else UNNAMED, 0."""
         at = bisect.bisect_right(self._addresses, address) - 1

@@ -83,6 +83,14 @@ newer_emulator = Template(
     "private-emulator",
     "measured with kentry's own copy of the emulator, {}: the installed one has no {}",
 )
+missed_returns = Template(
+    "missed-returns",
+    "{} returns to user mode were seen late: up to there user instructions count as the kernel's",
+)
+stopped_early = Template(
+    "stopped-early",
+    "counting did not get to the program's end, because {}; the rows are of what ran",
+)
 randomised = Template("randomised", "KASLR and stack-offset randomisation were on")
 steady = Template("steady", "KASLR and stack-offset randomisation were off (--randomise: on)")
 archive_incomplete = Template(

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kentry.results import annotation, comparison, recording, studies
+from kentry.results import annotation, comparison, recording, studies, workload
 from kentry.results.document import dump
 
 # The structs that are a file, each with those that msgspec cannot find by itself.
@@ -21,6 +21,7 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     *((one,) for one in (studies.Series, studies.Ablation, studies.Bisection, studies.Log)),
     *((one,) for one in (studies.Check, studies.ImportDocument)),
     *((one,) for one in (annotation.Annotation, annotation.PathComparison)),
+    (workload.Workload,),
 )
 # The names that structs have in published schemas, where these have another.
 _PUBLISHED = {

@@ -15,6 +15,7 @@ import numpy as np
 from kentry import __version__
 from kentry.arch import find_arch
 from kentry.arch.mechanism import SME, VEC
+from kentry.boot.task_hooks import Event
 from kentry.models.costs import NS, Unit
 from kentry.results.caveats import Caveat, unique
 from kentry.show import charts
@@ -24,7 +25,7 @@ from kentry.show.sections import Chart, InText, Notes, OnPage, Section
 from kentry.show.table import plain
 from kentry.vector import documents
 from kentry.vector.statistics import ENOUGH_LOADS, Histogram, Share, Statistics, decades, doublings
-from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.trace import VectorTrace
 
 _SWEEP_ROWS = 15
 _BAR = 18

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from kentry import __version__
 from kentry.arch.mechanism import ACTS, VEC
+from kentry.boot.task_hooks import Event
 from kentry.errors import UserError
 from kentry.models.costs import CostTable, load_costs, table_for
 from kentry.progress import Update
@@ -36,7 +37,7 @@ from kentry.vector.documents import (
 )
 from kentry.vector.policies import BREAK_EVEN, NEVER, POLICIES, TIME, Policy, parse_policy
 from kentry.vector.replay import ActCounts, Floats, Prepared, check, optimal, prepare, replay
-from kentry.vector.trace import Event, VectorTrace, read_trace
+from kentry.vector.trace import VectorTrace, read_trace
 
 # The times (ns) of policies that are not named.  1 s is the arm64 series' own; its review asked for
 # "quite a lot shorter".

@@ -20,11 +20,12 @@ import numpy.typing as npt
 
 from kentry.arch import find_arch
 from kentry.arch.mechanism import ACTS, COLUMNS, SME, VEC, Act, Mechanism
+from kentry.boot.task_hooks import Event
 from kentry.errors import UserError
 from kentry.models.costs import Document
 from kentry.vector import engine
 from kentry.vector.policies import NEVER, Policy, parse_policy
-from kentry.vector.trace import Count, Event, VectorTrace, release_of
+from kentry.vector.trace import Count, VectorTrace, release_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

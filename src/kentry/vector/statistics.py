@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kentry.vector.trace import Event, Task, VectorTrace
+from kentry.boot.task_hooks import Event
+from kentry.vector.trace import Task, VectorTrace
 
 Ints = npt.NDArray[np.int64]
 _Rows = npt.NDArray[np.bool_]

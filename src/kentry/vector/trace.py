@@ -4,7 +4,6 @@
 The format is kentry/vector-trace/1 (schema/vector-trace-1.schema.json, docs/reference/formats.md).
 """
 
-import enum
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 from msgspec import Meta
 
 from kentry import __version__
+from kentry.boot.task_hooks import OF_TWO_TASKS, Event
 from kentry.errors import UserError
 from kentry.host.cache import whole_file
 from kentry.results.caveats import Caveat
@@ -34,61 +34,6 @@ METADATA_KEY = b"kentry"
 
 Count = Annotated[int, Meta(ge=0)]
 
-
-class Event(enum.IntEnum):
-    """What happened; `arg` is 0 unless its event names a meaning.
-
-    A trace has no nested kernel entries (an interrupt in the kernel).  After SYSCALL a task is in
-    a system call until its next EXIT, also across switches.  A new task's first event is an EXIT;
-    kernel threads, and task 0 (the idle task), have none.
-    """
-
-    # The task enters the kernel by a system call; arg: its number, -1 where not known.
-    SYSCALL = 1
-    # An exception from user mode; arg: its class (arm64 ESR_EL1.EC, riscv scause, x86 -1).
-    FAULT = 2
-    # An interrupt was taken from user mode.
-    INTERRUPT = 3
-    # The task, which is running, returns to user mode.
-    EXIT = 4
-    # arg: vector instructions in the user interval that now ends.  The row comes right before the
-    # kernel entry, with the time of the first of them.  An instruction that traps is counted at
-    # the trap and again at its retry.
-    USE = 5
-    # The same for SME instructions, smstart and smstop among them.
-    USE_SME = 6
-    # arg: bit 0 PSTATE.SM, bit 1 PSTATE.ZA at a kernel entry; only if it changed (0 at first).
-    SVCR = 7
-    # The cpu goes from the task to task arg; blocked: the task is no longer runnable.
-    SWITCH_BLOCKED = 8
-    SWITCH_PREEMPTED = 9
-    # The task made task arg, a process or a thread.
-    FORK = 10
-    EXEC = 11
-    DIE = 12
-    # A signal handler's frame was set up; the handler returned.
-    SIGNAL = 13
-    SIGRETURN = 14
-    # kernel_neon_begin(), kernel_vector_begin(), kernel_fpu_begin(), and their ends.
-    KERNEL_USE = 15
-    KERNEL_USE_END = 16
-    # What the traced kernel did to the running task's state.
-    SEEN_TRAP = 32
-    SEEN_FLUSH = 33
-    SEEN_DROP = 34
-    SEEN_SAVE = 35
-    SEEN_RESTORE = 36
-    # arm64: only what FP shares with SVE.
-    SEEN_SMALL_SAVE = 37
-    SEEN_SMALL_RESTORE = 38
-    SEEN_SMSTOP = 39
-    SEEN_SME_TRAP = 40
-    SEEN_ZA_SAVE = 41
-    SEEN_ZA_RESTORE = 42
-
-
-# Events whose arg is a task.
-OF_TWO_TASKS = (Event.SWITCH_BLOCKED, Event.SWITCH_PREEMPTED, Event.FORK)
 
 # The columns, in the file's order.  `instructions` are those that the cpu dispatched since power
 # on, `ns` the guest's virtual time.

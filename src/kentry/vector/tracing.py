@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Boots a kernel, runs a workload on it, and writes what its tasks did with vector state.
 
-The tasks plugin is told where in the kernel to look: a hook is a word or an event's number, and an
-address (plugin/tasks.c, take_line()).  What it wrote (plugin/events.h) becomes the columns and the
-task table of a trace.
+What the tasks plugin wrote (plugin/events.h) becomes the columns and the task table of a trace.
 """
 
-import bisect
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,115 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from kentry.arch import Arch
-from kentry.arch.record import Marker
 from kentry.boot.console import tail
 from kentry.boot.guest_tasks import (
     Ending,
+    Traced,
     TracedWorkload,
     TraceOptions,
+    never_began,
     read_ending,
     trace_guest,
 )
+from kentry.boot.task_hooks import OF_TWO_TASKS, Event, find_hooks
 from kentry.count.vector_units import check_built_in
-from kentry.errors import GuestError, KernelError, TraceError
+from kentry.errors import KernelError, TraceError
 from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel, config_lines
-from kentry.kernels.payload import KernelText, member_offsets, text_of
-from kentry.path.symbols import base_name
 from kentry.progress import Update
 from kentry.results import caveats
-from kentry.vector.trace import OF_TWO_TASKS, Event, Task, release_of, write_trace
-
-_WORD = 4  # bytes of an arm64 instruction
-_STUB = 8  # bytes of the smallest entry of Arch.stubs
-
-_TASK_MEMBERS = ("__state", "flags", "pid", "comm")
-
-# wake_up_new_task: called when the new task has its pid and name (kernel/fork.c).
-# flush_thread: each architecture's own; begin_new_exec() calls it to give up the old registers.
-_FUNCTIONS: tuple[tuple[re.Pattern[str], str | Event], ...] = (
-    (re.compile(r"entry_SYSCALL_64"), "syscall"),
-    (re.compile(r"wake_up_new_task"), "born"),
-    (re.compile(r"flush_thread"), "exec"),
-    (re.compile(r"do_exit"), Event.DIE),
-    (re.compile(r"signal_setup_done"), Event.SIGNAL),
-    # x86-64's kernels name the padding before a function __pfx_.
-    (re.compile(r"__(?!pfx_)\w+_sys_rt_sigreturn"), Event.SIGRETURN),
-    (re.compile(r"kernel_(neon|vector|fpu)_end"), Event.KERNEL_USE_END),
-)
-
-# The events of a unit's markers, as the traced kernel's acts.
-_ACTS = {
-    "trap": Event.SEEN_TRAP,
-    "flush": Event.SEEN_FLUSH,
-    "discard": Event.SEEN_FLUSH,
-    "drop": Event.SEEN_DROP,
-    "save": Event.SEEN_SAVE,
-    "restore": Event.SEEN_RESTORE,
-    "fpsimd-save": Event.SEEN_SMALL_SAVE,
-    "fpsimd-restore": Event.SEEN_SMALL_RESTORE,
-    "smstop": Event.SEEN_SMSTOP,
-    "sme-trap": Event.SEEN_SME_TRAP,
-    "za-save": Event.SEEN_ZA_SAVE,
-    "za-restore": Event.SEEN_ZA_RESTORE,
-    "kernel-use": Event.KERNEL_USE,
-}
-
-
-def find_hooks(kernel: Kernel, arch: Arch) -> tuple[str, ...]:
-    """Finds the plugin's lines; KernelError without type information, UserError for no image."""
-    text = text_of(kernel)
-    offsets = member_offsets(text.image, "task_struct", _TASK_MEMBERS, kernel.spec)
-    lines = [f"offset {name} {offset}" for name, offset in offsets.items()]
-    lines += _functions(kernel, arch)
-    for marker in arch.vector.markers:
-        if act := _ACTS.get(marker.event):
-            addresses = _places(marker, kernel, text, arch)
-            lines += [f"{act.value} {address:x}" for address in addresses]
-    # A function that has several names is one hook.
-    return tuple(dict.fromkeys(lines))
-
-
-def _functions(kernel: Kernel, arch: Arch) -> Iterator[str]:
-    """Yields a line for every function of the kernel that is a hook by its name."""
-    side = arch.vector
-    names = {side.switch: "switch", side.settled: "settled", side.fork: "fork"}
-    patterns: list[tuple[re.Pattern[str], str | Event, int]] = [
-        *((pattern, word, 0) for pattern, word in (*side.entered, *_FUNCTIONS)),
-        *((trap.symbol, "interrupt", trap.offset) for trap in arch.traps if trap.kind == "irq"),
-    ]
-    addresses = kernel.symbols.addresses
-    for symbol in kernel.symbols:
-        if word := names.get(base_name(symbol.name)):
-            yield f"{word} {symbol.address:x}"
-        for pattern, kind, offset in patterns:
-            if pattern.fullmatch(symbol.name):
-                hook = kind.value if isinstance(kind, Event) else kind
-                yield f"{hook} {symbol.address + offset:x}"
-        if symbol.name in arch.stubs:
-            # Every place up to the next symbol may be the beginning of a stub.
-            after = bisect.bisect_right(addresses, symbol.address)
-            end = addresses[after] if after < len(addresses) else symbol.address + _STUB
-            for address in range(symbol.address, end, _STUB):
-                yield f"interrupt {address:x}"
-
-
-def _places(marker: Marker, kernel: Kernel, text: KernelText, arch: Arch) -> Iterator[int]:
-    """Yields the addresses of a marker's instructions, or of the functions that it names."""
-    if marker.symbol:
-        yield from (one.address for one in kernel.symbols if marker.symbol.fullmatch(one.name))
-        return
-    assert marker.code is not None
-    behind = marker.behind.pattern if marker.behind else b""
-    pattern = re.compile(behind + marker.code.pattern, re.DOTALL)
-    # The marker comes after the instruction that `behind` matches, a whole word.
-    skip = _WORD if behind else 0
-    for address in text.places(pattern, arch.vector.alignment):
-        symbol = kernel.symbols.at(address + skip)
-        name = base_name(symbol.name) if symbol else ""
-        if not (marker.outside and marker.outside.fullmatch(name)):
-            yield address + skip
-
+from kentry.vector.trace import Task, release_of, write_trace
 
 _RECORD = np.dtype([("instructions", "<u8"), ("ns", "<u8"), ("task_event", "<u4"), ("arg", "<i4")])
 _EVENT_BITS = 8
@@ -204,8 +109,6 @@ def read_records(file: Path) -> Iterator[tuple[npt.NDArray[Any], ...]]:
 
 
 _OF_THE_KERNEL = ("spec", "arch", "release", "build_id", "config_sha256", "compiler", "origin")
-# The kernel prints one of these if the root file system does not fit into its memory.
-_NO_ROOM = re.compile(r"Initramfs unpacking failed|Out of memory|No space left on device")
 
 
 def trace_workload(
@@ -218,58 +121,66 @@ def trace_workload(
     update: Update,
 ) -> Ending:
     """Boots, runs the workload, writes the trace; `policy` is None for that of Linux's release."""
-    check_built_in(kernel, arch.vector.units[0])
-    if not policy:
-        release = release_of(kernel.release)
-        if not any(release):
-            raise KernelError(
-                f"{kernel.spec} calls itself '{kernel.release}', which is no release of Linux.",
-                "Name its policy with --kernel-policy.",
-            )
-        policy = arch.vector.policy_of(release)
+    policy = policy_of(kernel, arch, policy)
     update(None, "looking for what to watch in the kernel")
-    hooks = find_hooks(kernel, arch)
+    hooks = find_hooks(kernel, arch, tracing=True)
+    options = replace(options, tracing=True)
     with scratch_folder() as folder:
         traced = trace_guest(kernel, arch, workload, hooks, options, folder, update)
-        console, records = traced.ending.console, traced.records
-        ending = read_ending(console)
-        try:
-            table = read_task_table(records.with_name(records.name + ".tasks"))
-        except TraceError as err:
-            raise TraceError(err.sentence, err.remedy, traced.ending.stderr) from err
-        if table.begin is None or not table.tasks:
-            full = _NO_ROOM.search(console)
-            raise GuestError(
-                "The root file system did not fit into the guest's memory."
-                if full
-                else f"The workload never began: {traced.ending.clause}.",
-                "Give it more with --memory MIB."
-                if full
-                else "The console's last lines are below.",
-                tail(console),
-            )
         update(None, "writing the trace")
-        # After a while without disk space some of what the plugin wrote is missing.
-        whole = table.records == records.stat().st_size // _RECORD.itemsize
-        complete = whole and ending.status is not None
-        notes = [caveats.not_time(), caveats.one_instruction_a_nanosecond()]
-        if traced.stand_in:
-            notes.append(caveats.private_emulator(traced.target["emulator"]))
-        # The resolution of the kernel's timeouts.
-        hz = (config_lines(kernel) or {}).get("HZ")
-        meta = {
-            "arch": arch.name,
-            "kernel": {name: getattr(kernel, name) for name in _OF_THE_KERNEL},
-            "target": traced.target,
-            "workload": {**workload.description, "status": ending.status},
-            "unit": {"vl": options.vector_length or arch.vector.units[0].lengths[0]},
-            "hz": int(hz) if hz else None,
-            "policy": policy,
-            "trap_classes": list(arch.vector.trap_classes),
-            "complete": complete,
-            **({} if complete else {"console_tail": tail(console)}),
-            "caveats": notes,
-        }
+        return write_records(kernel, arch, workload, options.vector_length, policy, path, traced)
 
-        write_trace(path, meta, table.tasks, map(table.cover, read_records(records)))
-        return ending
+
+def policy_of(kernel: Kernel, arch: Arch, policy: str | None) -> str:
+    """What the kernel does with vector state: `policy`, or that of its release; KernelError."""
+    check_built_in(kernel, arch.vector.units[0])
+    release = release_of(kernel.release)
+    if not policy and not any(release):
+        raise KernelError(
+            f"{kernel.spec} calls itself '{kernel.release}', which is no release of Linux.",
+            "Name its policy with --kernel-policy.",
+        )
+    return policy or arch.vector.policy_of(release)
+
+
+def write_records(
+    kernel: Kernel,
+    arch: Arch,
+    workload: TracedWorkload,
+    length: int | None,
+    policy: str,
+    path: Path,
+    traced: Traced,
+) -> Ending:
+    """Writes the trace of a run whose files are there; `length` of vectors in bits."""
+    console, records = traced.ending.console, traced.records
+    ending = read_ending(console)
+    try:
+        table = read_task_table(records.with_name(records.name + ".tasks"))
+    except TraceError as err:
+        raise TraceError(err.sentence, err.remedy, traced.ending.stderr) from err
+    if table.begin is None or not table.tasks:
+        raise never_began(traced.ending)
+    # After a while without disk space some of what the plugin wrote is missing.
+    whole = table.records == records.stat().st_size // _RECORD.itemsize
+    complete = whole and ending.status is not None
+    notes = [caveats.not_time(), caveats.one_instruction_a_nanosecond()]
+    if traced.stand_in:
+        notes.append(caveats.private_emulator(traced.target["emulator"]))
+    # The resolution of the kernel's timeouts.
+    hz = (config_lines(kernel) or {}).get("HZ")
+    meta = {
+        "arch": arch.name,
+        "kernel": {name: getattr(kernel, name) for name in _OF_THE_KERNEL},
+        "target": traced.target,
+        "workload": {**workload.description, "status": ending.status},
+        "unit": {"vl": length or arch.vector.units[0].lengths[0]},
+        "hz": int(hz) if hz else None,
+        "policy": policy,
+        "trap_classes": list(arch.vector.trap_classes),
+        "complete": complete,
+        **({} if complete else {"console_tail": tail(console)}),
+        "caveats": notes,
+    }
+    write_trace(path, meta, table.tasks, map(table.cover, read_records(records)))
+    return ending

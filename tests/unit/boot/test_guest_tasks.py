@@ -19,13 +19,15 @@ from kentry.boot.guest_tasks import (
     trace_guest,
     tracing_emulator,
 )
+from kentry.boot.task_hooks import Hooks
 from kentry.errors import FetchError, GuestError, MissingToolError
 from tests.builders import image_kernel
 from tests.places import silent
 from tests.unit.boot.conftest import argument, fake_qemu
 
 WORKLOAD = TracedWorkload(Path("/the/rootfs.cpio"), ("systemd.x=1", "quiet"), {})
-HOOKS = ("offset pid 1", "switch ffff800080000000")
+TEXT = 0xFFFF800080000000
+HOOKS = Hooks(("offset pid 1", "switch ffff800080000000 0"), ((TEXT, "_stext"),))
 ARM64 = find_arch("arm64")
 
 
@@ -109,6 +111,8 @@ def test_the_guests_words_come_last(tmp_path: Path) -> None:
         "kind": "qemu",
         "emulator": "QEMU 10.0.2",
         "machine": "virt",
+        "processor": "neoverse-n2",
+        "mitigations": "",
         "cpu": traced.target["cpu"],
         "accelerator": "tcg, one thread, -icount shift=0,sleep=off",
         "memory_mib": 3000,
@@ -118,13 +122,31 @@ def test_the_guests_words_come_last(tmp_path: Path) -> None:
 
 
 def test_the_plugin_finds_its_hooks_and_writes_below_the_folder(tmp_path: Path) -> None:
-    traced = play(tmp_path, arch="riscv64")
-    plugin, out, hooks, firmware = argument(tmp_path, "-plugin").split(",")
+    traced = play(tmp_path, arch="riscv64", tracing=True)
+    plugin, *words, firmware = argument(tmp_path, "-plugin").split(",")
     assert Path(plugin).name == "tasks.so"
-    assert out == f"out={tmp_path}/events"
-    assert Path(hooks.removeprefix("hooks=")).read_text() == "".join(f"{x}\n" for x in HOOKS)
+    named = dict(word.split("=", 1) for word in words)
+    assert Path(named.pop("hooks")).read_text() == "".join(f"{x}\n" for x in HOOKS.lines)
+    assert Path(named.pop("functions")).read_text() == f"{TEXT:x}\n"
+    assert named == {"counts": f"{tmp_path}/counts", "out": f"{tmp_path}/events"}
     assert firmware == "firmware=80000000-80200000"
-    assert traced.records == tmp_path / "events"
+    assert (traced.counts, traced.records) == (tmp_path / "counts", tmp_path / "events")
+
+
+def test_without_tracing_no_events_are_written(tmp_path: Path) -> None:
+    play(tmp_path)
+    assert "out=" not in argument(tmp_path, "-plugin")
+
+
+def test_the_users_words_are_on_the_kernels_command_line(tmp_path: Path) -> None:
+    play(tmp_path, append="mitigations=off isolcpus=1")
+    assert "mitigations=off isolcpus=1 systemd.x=1 quiet" in argument(tmp_path, "-append")
+
+
+def test_mitigations_are_those_that_the_guest_printed(tmp_path: Path) -> None:
+    script = "echo kentry-workload flaw spectre_v2 Mitigation: CSV2, BHB"
+    script += "; echo kentry-workload flaw meltdown Not affected"
+    assert play(tmp_path, script).target["mitigations"] == "spectre_v2=CSV2 bhb=mitigated"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
-from kentry.commands import stat, vector_costs, vector_trace
+from kentry.commands import stat, userland, vector_costs
 from kentry.results.recording import write_recording
 from tests.builders import recording, timed
 from tests.unit.commands.test_vector import ROWS
@@ -23,7 +23,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     # A mistake is found before anything is fetched.
-    for command in (vector_trace, vector_costs):
+    for command in (userland, vector_costs):
         monkeypatch.setattr(command, "resolve", lambda *words: pytest.fail("fetched"))
     for name, count in (("old", 40), ("new", 43)):
         write_recording(recording({"getppid": [("el0_svc", count)]}), tmp_path / f"{name}.json")

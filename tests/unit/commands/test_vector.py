@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kentry.boot.guest_tasks import Ending, TracedWorkload
+from kentry.boot.task_hooks import Event
 from kentry.cli import main
-from kentry.commands import vector_trace
+from kentry.commands import userland
 from kentry.vector import tracing as trace_workload_module
-from kentry.vector.trace import Event
 from tests.unit.vector.traces import SVE_TRAP, save, trace_of
 
 ROWS = [
@@ -54,8 +54,8 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Called:
         ending: Ending = found["ending"]
         return ending
 
-    monkeypatch.setattr(vector_trace, "resolve", resolve)
-    monkeypatch.setattr(vector_trace, "build_userland", build)
+    monkeypatch.setattr(userland, "resolve", resolve)
+    monkeypatch.setattr(userland, "build_userland", build)
     monkeypatch.setattr(trace_workload_module, "trace_workload", trace)
     return found
 

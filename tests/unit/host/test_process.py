@@ -75,6 +75,18 @@ def test_a_hang_is_ended_with_all_its_children(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_one_that_is_stopped_may_put_its_house_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "last"
+    script = f"trap 'echo done > {file}; exit' TERM; echo started; while :; do sleep 0.1; done"
+    assert play(script, timeout=0.3)[1].stopped
+    assert not file.exists()
+    assert play(script, timeout=0.3, grace=20.0)[1].stopped == "after 0.3 s"
+    assert file.read_text() == "done\n"
+    # What does not end by itself is killed.
+    assert play("trap '' TERM; sleep 1000", timeout=0.3, grace=0.3)[1].stopped
+
+
+@pytest.mark.slow
 def test_what_closes_its_output_and_hangs_is_ended() -> None:
     assert play("exec >&- 2>&-; sleep 1000", timeout=0.5)[1].stopped == "after 0.5 s"
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from msgspec import to_builtins
 
+from kentry.boot.task_hooks import Event
 from kentry.models.costs import load_costs
 from kentry.results.document import dump
 from kentry.show.table import WIDTH
 from kentry.show.text import to_text
 from kentry.show.vector import replay_layout, value_text
 from kentry.vector.ranking import TraceFile, rank, recommend, replay_document, sweep
-from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.trace import VectorTrace
 from tests.unit.vector.traces import META, SVE_TRAP, Row, trace_of
 
 # Compiles the search for the best decisions.

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from kentry.boot.task_hooks import Event
 from kentry.show.text import to_text
 from kentry.show.vector import statistics_layout, statistics_to_json, trace_layout
 from kentry.vector.statistics import statistics
-from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.trace import VectorTrace
 from tests.unit.vector.traces import SVE_TRAP, Row, trace_of
 
 Golden = Callable[[str, str], None]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from kentry.vector.trace import OF_TWO_TASKS, Event, Task, VectorTrace
+from kentry.boot.task_hooks import OF_TWO_TASKS, Event
+from kentry.vector.trace import Task, VectorTrace
 
 Row = tuple[int, ...]  # event, task[, arg[, ns]]
 

@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kentry.arch.mechanism import ACTS
+from kentry.boot.task_hooks import Event
 from kentry.errors import UserError
 from kentry.vector.documents import Never, Recommendation
 from kentry.vector.policies import duration
 from kentry.vector.ranking import recommend, sweep
 from kentry.vector.replay import optimal, prepare, replay
-from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.trace import VectorTrace
 from tests.unit.vector.kernel_models import (
     Arm64,
     Arm64Flushing,

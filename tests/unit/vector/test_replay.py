@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.arch.mechanism import COLUMNS
+from kentry.boot.task_hooks import Event
 from kentry.errors import UserError
 from kentry.vector import engine, policies
 from kentry.vector.replay import ActCounts, ActPair, check, prepare, prices, replay
-from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.trace import VectorTrace
 from tests.unit.vector.kernel_models import (
     OTHER_FAULT,
     RISCV_TRAP,

@@ -9,10 +9,11 @@ import jsonschema
 import msgspec
 import pytest
 
+from kentry.boot.task_hooks import Event
 from kentry.cli import main
 from kentry.models.costs import shipped
 from kentry.vector.documents import ReplayDocument, schemas
-from kentry.vector.trace import Event, VectorTrace
+from kentry.vector.trace import VectorTrace
 from tests import ROOT
 from tests.builders import validate
 from tests.unit.vector.traces import META, SVE_TRAP, Row, save, trace_of

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kentry.boot.task_hooks import Event
 from kentry.vector.statistics import Share, Statistics, TaskCounts, decades, doublings, statistics
-from kentry.vector.trace import Event
 from tests.unit.vector.traces import PAGE_FAULT, SVE_TRAP, Row, trace_of
 
 E = Event

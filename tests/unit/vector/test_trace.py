@@ -13,15 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kentry.boot.task_hooks import Event
 from kentry.errors import UserError
-from kentry.vector.trace import (
-    COLUMNS,
-    METADATA_KEY,
-    Event,
-    Task,
-    read_trace,
-    write_trace,
-)
+from kentry.vector.trace import COLUMNS, METADATA_KEY, Task, read_trace, write_trace
 from tests.builders import validate
 from tests.unit.vector.traces import META, columns_of, random_rows, same, save, trace_of
 

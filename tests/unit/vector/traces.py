@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kentry.vector.trace import COLUMNS, Event, Task, VectorTrace, write_trace
+from kentry.boot.task_hooks import Event
+from kentry.vector.trace import COLUMNS, Task, VectorTrace, write_trace
 from tests.builders import KERNEL, TARGET
 
 # ESR_EL1.EC of an SVE access, and of a page fault.

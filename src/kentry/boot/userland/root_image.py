@@ -22,7 +22,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from kentry.arch import Arch
-from kentry.boot.guest_tasks import TracedWorkload
+from kentry.boot.guest_tasks import FLAW, TracedWorkload
+from kentry.boot.mitigations import PRINTING_FLAWS
 from kentry.boot.userland.file_tree import Tree, begin, enable, finish
 from kentry.boot.userland.workloads import (
     FOLDER,
@@ -263,8 +264,9 @@ def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
     tree.file("init", runner, 0o755)
     words = ("exec" if workload.is_init else "run", *workload.argv)
     tree.file(WORKLOAD, b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words))
+    flaws = PRINTING_FLAWS.format(word=FLAW)
     # The C library's package runs ldconfig(8), so that programs find libraries.
-    tree.file(PREPARE, "\n".join(("set -e", "ldconfig", *workload.prepare, "")))
+    tree.file(PREPARE, "\n".join(("set -e", flaws, "ldconfig", *workload.prepare, "")))
     for copy in workload.copies:
         for source, guest in _files(copy):
             # As cp: into a folder, under its own name.

@@ -201,7 +201,10 @@ def test_what_an_image_holds(said: Said, tmp_path: Path, fetches: list[tuple[str
     assert found["init"].mode & 0o777 == 0o755
     words = b'run\0/bin/sh\0-c\0exec "$@"\0sh\0ls\0-l\0'
     assert found["kentry/workload"].data == words
-    assert found["kentry/prepare"].data == b"set -e\nldconfig\n"
+    # First it says what the processor is affected by.
+    prepare = found["kentry/prepare"].data
+    assert b"vulnerabilities" in prepare
+    assert (prepare[:7], prepare[-10:]) == (b"set -e\n", b"\nldconfig\n")
     assert found["data/sub/file"].data == b"content"
     assert "usr/share/doc/dash/copyright" not in found
     assert userland.words == ()

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry run: boot a user space, run a program, count what each entry into the kernel costs it."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kentry.arch.processors import MAX
+from kentry.commands import measuring, userland
+from kentry.commands.emit import emit
+from kentry.commands.options import path_option
+from kentry.errors import EXIT_DONE, GuestError
+from kentry.progress import progress
+from kentry.results.workload import to_file, write_workload
+
+EXAMPLES = (
+    "kentry run debian:6.12 --arch arm64 --packages git -- git --version",
+    "kentry run debian:6.12 -o shell.json -- shell",
+    "kentry run tree:~/linux@HEAD --config userland --copy ./bench:/opt/bench -- /opt/bench 10",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(userland.UserlandOptions):
+    """What `kentry run` takes."""
+
+    output: Path | None = path_option("-o", "--output", help="write the result to FILE")
+    trace: Path | None = path_option(
+        "--trace",
+        help="write every entry, exit and switch to FILE (.parquet), as kentry vector trace does",
+    )
+
+
+def run(options: Options) -> int:
+    """Boots, counts, writes, prints."""
+    from kentry.count.workload import run_workload
+    from kentry.show.workload import workload_layout
+
+    for file in filter(None, (options.output, options.trace, options.console)):
+        measuring.check_writable(file)
+    name = options.find_workload().name
+    with progress(f"running {name} on {options.spec}") as update:
+        kernel, arch, guest, how = options.guest(update, cpu=MAX)
+        keep = None
+        if options.trace:
+            from kentry.vector.tracing import policy_of, write_records
+
+            policy = policy_of(kernel, arch, None)
+            about = (kernel, arch, guest, None, policy, options.trace)
+            keep = partial(write_records, *about)
+        workload, ending = run_workload(kernel, arch, guest, how, update, keep)
+    if options.output:
+        write_workload(workload, options.output)
+    emit(options, lambda: workload_layout(workload), lambda: to_file(workload))
+    if ending.status != 0:
+        kept = f"; what was counted is in {options.output}" if options.output else ""
+        raise GuestError(
+            f"The program {ending.clause}{kept}.",
+            "The last of what it printed is below.",
+            ending.output,
+        )
+    return EXIT_DONE

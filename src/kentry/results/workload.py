@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A workload: every instruction between a program's start and end, by what it was spent at.
+
+Its rows add up to all that was dispatched.  A call's instructions are those of its own kernel code:
+without interrupts and faults taken in it, which have rows of their own, and without what ran while
+its task did not.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import replace
+
+from kentry import __version__
+from kentry.errors import ContradictionError
+from kentry.host.cache import write_atomically
+from kentry.results.caveats import Caveat
+from kentry.results.document import (
+    OMITTED,
+    Count,
+    Hash,
+    Positive,
+    about,
+    checksum_of,
+    dump,
+    read_document,
+    to_json,
+)
+from kentry.results.recording import OnTarget, Pair
+
+# What a row is, in the order in which rows of one size are shown.
+USER, SYSCALL, FAULT, INTERRUPT, BIRTH = "user", "syscall", "fault", "interrupt", "birth"
+KERNEL_FAULT, KERNEL_INTERRUPT = "kernel-fault", "kernel-interrupt"
+KTHREADS, IDLE, OTHERS, FIRMWARE = "kernel-threads", "idle", "other-tasks", "firmware"
+
+# The program's own ways into the kernel.
+ENTRIES = (SYSCALL, FAULT, INTERRUPT, BIRTH)
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """What instructions were spent at: a kind of entry, or something that is no entry."""
+
+    what: Literal[
+        "user",
+        "syscall",
+        "fault",
+        "interrupt",
+        "birth",
+        "kernel-fault",
+        "kernel-interrupt",
+        "kernel-threads",
+        "idle",
+        "other-tasks",
+        "firmware",
+    ]
+    name: Annotated[
+        str,
+        about(
+            "Unique among the rows: read, page fault, timer; in the kernel, with 'in the kernel'"
+        ),
+    ]
+    number: Annotated[
+        int | None, about("Of the system call; of the exception, where a register has it")
+    ] = None
+    calls: Annotated[
+        Count, about("Entries; of user: stays in user mode; 0 of what has no beginning")
+    ] = 0
+    instructions: Count
+    entry: Annotated[Count, about("Of them, before a system call's handler")] = 0
+    exit: Annotated[Count, about("Behind it, to the return instruction")] = 0
+    handled: Annotated[bool, about("Whether entry and exit are known apart from the handler")] = (
+        False
+    )
+    blocked: Annotated[Count, about("Times that the task slept in such a call")] = 0
+    preempted: Annotated[Count, about("Times that another task took over in it")] = 0
+    values: Annotated[
+        tuple[tuple[Count, Positive], ...],
+        about("Of the calls that ended: [instructions, calls], by instructions"),
+    ] = ()
+    functions: Annotated[
+        tuple[Pair, ...], about("[index into functions, instructions], the largest first")
+    ] = ()
+
+    @property
+    def ended(self) -> int:
+        """How many calls ended while it was counted."""
+        return sum(times for _, times in self.values)
+
+    @property
+    def handler(self) -> int:
+        """The instructions that are not of entry and exit."""
+        return self.instructions - self.entry - self.exit
+
+    def quantile(self, share: float) -> int | None:
+        """The least value that at least `share` of the ended calls do not exceed; None: none."""
+        wanted, below = share * self.ended, 0
+        for value, times in self.values:
+            below += times
+            if below >= wanted:
+                return value
+        return None
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """Tasks of one name, which threads and processes may change."""
+
+    name: str
+    tasks: Annotated[Count, about("That began with this name")]
+    user: Annotated[Count, about("Instructions in user mode")]
+    rows: Annotated[
+        tuple[tuple[Count, Count, Count], ...],
+        about("[index into rows, calls, instructions] of its entries"),
+    ]
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """What ran, in which user space; `status` is an exit code or 128 + a signal's number."""
+
+    name: str
+    command: tuple[str, ...]
+    release: str
+    initramfs_sha256: Hash
+    packages: dict[str, str]
+    status: Annotated[int | None, about("null: it did not end")]
+
+
+class Workload(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/workload/1"):
+    """Every instruction from a program's start to its end, on one kernel and processor."""
+
+    tool: dict[str, str] = {}
+    checksum: Annotated[Hash | UnsetType, about("SHA-256 of all else in the file"), OMITTED] = UNSET
+    kernel: dict[str, Any]
+    target: dict[str, Any]
+    workload: Command
+    complete: Annotated[bool, about("Whether counting got to the program's end")]
+    instructions: Annotated[Count, about("All that were dispatched; the rows add up to it")]
+    ns: Annotated[Count, about("Of the guest's clock, on which an instruction takes 1 ns")]
+    functions: tuple[str, ...]
+    rows: Annotated[tuple[Row, ...], about("The largest first")]
+    programs: Annotated[tuple[Program, ...], about("The largest first")]
+    caveats: list[Caveat] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tool = self.tool or {"name": "kentry", "version": __version__}
+        if problem := next(self._contradictions(), None):
+            raise ContradictionError(f"the workload's {problem}")
+
+    def _contradictions(self) -> Iterator[str]:
+        if sum(row.instructions for row in self.rows) != self.instructions:
+            yield "rows do not add up to its instructions"
+        if len({row.name for row in self.rows}) < len(self.rows):
+            yield "rows have a name twice"
+        for row in self.rows:
+            of_functions = sum(count for _, count in row.functions)
+            if of_functions != row.instructions or row.entry + row.exit > row.instructions:
+                yield f"row {row.name} is not the sum of its parts"
+            if row.ended > row.calls:
+                yield f"row {row.name} has more calls that ended than calls"
+            if any(index >= len(self.functions) for index, _ in row.functions):
+                yield f"row {row.name} names a function that is not there"
+        for program in self.programs:
+            if any(index >= len(self.rows) for index, _, _ in program.rows):
+                yield f"program {program.name} names a row that is not there"
+
+    def row(self, name: str) -> Row | None:
+        """The row of that name."""
+        return next((row for row in self.rows if row.name == name), None)
+
+    def of(self, *whats: str) -> int:
+        """The instructions of the rows that are one of these."""
+        return sum(row.instructions for row in self.rows if row.what in whats)
+
+    @property
+    def kernel_instructions(self) -> int:
+        """All that the kernel executed, for whomever."""
+        return self.instructions - self.of(USER, OTHERS, FIRMWARE)
+
+
+def write_workload(workload: Workload, file: Path) -> None:
+    """Writes the file, whole or not at all."""
+    write_atomically(file, dump(to_file(workload)))
+
+
+def to_file(workload: Workload) -> dict[str, Any]:
+    """The workload as JSON with a checksum, which the reader compares."""
+    document: dict[str, Any] = to_json(replace(workload, checksum=UNSET))
+    first = {"schema": document["schema"], "tool": document["tool"]}
+    return first | {"checksum": checksum_of(document)} | document
+
+
+def read_workload(file: Path) -> Workload:
+    """The workload in `file`; RecordingError where it is none, damaged, or of a newer kentry."""
+    return read_document(file, Workload, "kentry run SPEC -o FILE -- PROGRAM makes one.")
