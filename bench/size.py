@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 450,
     "arch": 1640,
     "boot": 2530,
-    "commands": 3018,
+    "commands": 3021,
     "compare": 1997,
     "count": 1595,
     "host": 1391,
@@ -34,14 +34,14 @@ BUDGET = {
     "models": 984,
     "path": 1257,
     "results": 3192,
-    "show": 5327,
+    "show": 5409,
     "stats": 693,
     "study": 2541,
     "time": 1582,
     "vector": 3009,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 36151
+TESTS_BUDGET = 36231
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -18,6 +18,7 @@ from kentry.results.document import read_document, schema_of, to_json
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.recording import to_json as recording_to_json
 from kentry.results.studies import Ablation, Bisection, Check, Log, PatchRow, Series
+from kentry.results.workload import Workload
 from kentry.show.blocks import Layout
 from kentry.show.comparison import comparison_layout
 from kentry.show.page import page
@@ -25,6 +26,7 @@ from kentry.show.paths import path_layout
 from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
 from kentry.show.studies import ablation_layout, bisection_layout, check_layout, log_layout
+from kentry.show.workload import workload_layout
 
 # What a document is made of, if not its file's JSON.
 _Make = Callable[[Any], Layout]
@@ -40,6 +42,7 @@ _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
     "path-diff": (PathComparison, path_layout, "annotate"),
     "ablation": (Ablation, ablation_layout, "ablate"),
     "check": (Check, check_layout, "check"),
+    "workload": (Workload, workload_layout, "run"),
 }
 KINDS = (_RECORDING, "series", *_FORMS, _REPLAY)
 

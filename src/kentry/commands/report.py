@@ -26,7 +26,7 @@ class Options(Common):
         nargs="+",
         metavar="FILE",
         help="recordings, of which two are compared, and the --json of diff, annotate OLD NEW,"
-        " stat --compare, series, bisect, log, ablate, check or vector replay",
+        " stat --compare, series, bisect, log, ablate, check, run or vector replay",
     )
     output: Path | None = path_option("-o", "--output", required=True, help="write to FILE")
 

@@ -74,7 +74,8 @@ class Table(Element):
     Lines have at most `width` columns where there is no terminal.  In a table that is too wide
     columns with a `most` are shortened, in their order.  Those that still do not fit follow in a
     second table, which begins with the first `keys` columns again; a group stays together.  Between
-    columns are `gap` blanks, or one if that avoids a second table.  Only a page has the `caption`.
+    columns are `gap` blanks, or one if that avoids a second table.  Only a page has the `caption`,
+    and sorts by the heading that is clicked; of what `sorts`, the last row stays the last.
     """
 
     columns: Sequence[Column]
@@ -84,6 +85,7 @@ class Table(Element):
     gap: int = 2
     width: int | None = None
     caption: str = ""
+    sorts: bool = False
     rows: list[Sequence[object]] = field(default_factory=list)
     notes: dict[int, list[str]] = field(default_factory=dict)
 

@@ -54,10 +54,12 @@ _ICICLE = Markup(
     ' aria-roledescription="call chart" aria-label="{}"><title>{}</title>{}</svg>'
 )
 
-# Above charts of paths, which page.js walks.
+# Above charts which page.js walks; of paths, and of anything.
+ICICLE_KEYS = (
+    "Click a frame to widen it. With the keyboard: arrows move, Enter widens, Escape shows all."
+)
 ICICLE_HELP = (
-    "Width is instructions, in the order of execution; a call is below its caller. Click a frame to"
-    " widen it. With the keyboard: arrows move, Enter widens, Escape shows all."
+    f"Width is instructions, in the order of execution; a call is below its caller. {ICICLE_KEYS}"
 )
 # The colours of a path's calls beside another kernel's.
 CHANGE_KINDS = {

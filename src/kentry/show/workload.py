@@ -2,25 +2,43 @@
 """The layout of a workload: a row a kind of entry, the functions of the largest ones."""
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from kentry.results.workload import (
     ENTRIES,
+    FAULT,
+    INTERRUPT,
     SYSCALL,
     USER,
     Row,
     Workload,
 )
-from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
+from kentry.show import charts
+from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, per_call, share
-from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
-from kentry.show.sections import OnPage, Section
+from kentry.show.provenance import (
+    emulator_lines,
+    kernel_facts,
+    kernel_lines,
+    kernel_name,
+    processor_lines,
+)
+from kentry.show.sections import Chart, Fold, InText, OnPage, Section
 
 # Columns of a line: names of system calls beside seven numbers need more than a mail has.
 _WIDTH = 100
 # Rows of a terminal's table; a page has all.
 _SHOWN = 25
-# Kinds whose functions are shown, and functions of each.
-_KINDS, _FUNCTIONS = 4, 8
+# Kinds whose functions are shown, and functions of each; on a page, functions of every kind.
+_KINDS, _FUNCTIONS, _PAGE_FUNCTIONS = 4, 8, 40
+# The colours of the chart, each a class of page.css: who spent the instructions.
+_COLOURS = {
+    "user": "user code",
+    SYSCALL: "system calls",
+    FAULT: "faults",
+    INTERRUPT: "interrupts",
+    "other": "all else",
+}
 
 _COLUMNS = (
     text_column("kernel entries"),
@@ -36,25 +54,21 @@ _COLUMNS = (
 
 def workload_layout(workload: Workload) -> Layout:
     """Lays out what ran, what it spent its instructions at, and in which functions."""
-    command = workload.workload
     entries = [row for row in workload.rows if row.what in ENTRIES]
-    blocks: list[Block] = [
-        Prose(_headline(workload)),
-        *kernel_lines(workload.kernel),
-        *emulator_lines(workload),
-        "",
-        Section("Instructions", [_table(workload, entries)]),
-        "",
-        *map(Prose, _sentences(workload, entries)),
-    ]
+    sentences = list(map(Prose, _sentences(workload, entries)))
     functions = [_functions(workload, row) for row in entries[:_KINDS]]
-    blocks.append(Section("Functions", [one for table in functions for one in ("", table)]))
+    blocks: list[Block] = [
+        InText([Prose(_headline(workload)), *kernel_lines(workload.kernel)]),
+        InText([*emulator_lines(workload), "", _table(workload, entries), "", *sentences]),
+        OnPage(["Exact counts under emulation: instructions, not time.", *sentences]),
+        OnPage([*processor_lines(workload.target), *_page_blocks(workload)]),
+        InText([one for table in functions for one in ("", table)]),
+    ]
     if len(workload.programs) > 1:
         blocks.append(Section("Programs", ["", _programs(workload)]))
-    blocks.append(OnPage([Section("All entries", [_table(workload, entries, len(entries))])]))
     return Layout(
         "workload",
-        f"{command.name} on {kernel_name(workload.kernel)}",
+        f"{_program(workload)} on {kernel_name(workload.kernel)}",
         _headline(workload),
         blocks,
         workload.caveats,
@@ -62,38 +76,99 @@ def workload_layout(workload: Workload) -> Layout:
     )
 
 
-def _headline(workload: Workload) -> str:
+def _program(workload: Workload) -> str:
     command = workload.workload
-    status = "did not end" if command.status is None else f"exit status {command.status}"
     # A command that has no name of its own is a shell's.
     words = command.command[4:] or command.command[2:]
-    what = " ".join(words) if command.name == "command" else command.name
+    return " ".join(words) if command.name == "command" else command.name
+
+
+def _headline(workload: Workload) -> str:
+    status = workload.workload.status
+    ending = "did not end" if status is None else f"exit status {status}"
     return (
-        f"{what}: {status}; {workload.instructions} instructions in"
+        f"{_program(workload)}: {ending}; {workload.instructions} instructions in"
         f" {duration(workload.ns)} of the guest's clock"
     )
 
 
-def _table(workload: Workload, entries: Sequence[Row], shown: int = _SHOWN) -> Table:
+def _page_blocks(workload: Workload) -> list[Block]:
+    caption = (
+        "Width is instructions, of all that ran. The first row says who spent them, the second at"
+        " what, the third in which functions: the largest of each kind, which are in its table"
+        f" below. {charts.ICICLE_KEYS}"
+    )
+    label = f"Where {_program(workload)} spent its instructions"
+    frames = _frames(workload)
+    drawing = charts.icicle(frames, workload.instructions, label)
+    kinds = {kind: word for kind, word in _COLOURS.items() if kind in {one.kind for one in frames}}
+    table, folds = Table(_COLUMNS, sorts=True), []
+    for place, row in enumerate(workload.rows):
+        link = "" if row.what == USER else f"kind-{place}"
+        table.row(Cell(row.name, link=link), *_cells(row, workload))
+        if link:
+            part = share(row.instructions, workload.instructions)
+            title = f"{row.name}: {row.instructions} instructions ({part})"
+            if row.calls:
+                title += f"; blocked {row.blocked} times, preempted {row.preempted} times"
+            folds.append(Fold(title, [_functions(workload, row, _PAGE_FUNCTIONS)], link))
+    table.row(*_sum(workload))
+    return [
+        Section("Where the instructions went", [Chart(drawing, caption, kinds)]),
+        Section("Every kind", [table]),
+        Section("Functions of each kind", folds),
+    ]
+
+
+def _frames(workload: Workload) -> list[charts.Frame]:
+    """Who, at what, in which functions: three rows, each with its frames from left to right."""
+    frames, first, whole = [], 0, workload.instructions
+
+    def add(name: str, start: int, size: int, depth: int, kind: str, more: str = "") -> None:
+        title = f"{name}: {size} instructions ({share(size, whole)} of all{more})"
+        frames.append(charts.Frame(name, start, size, depth, kind, title))
+
+    def group(row: Row) -> str:
+        return row.what if row.what in _COLOURS else "other"
+
+    rows = sorted(workload.rows, key=lambda row: list(_COLOURS).index(group(row)))
+    for kind, same in groupby(rows, group):
+        start = first
+        for row in same:
+            calls = f", {row.calls} calls" if row.calls else ""
+            add(row.name, first, row.instructions, 1, kind, calls)
+            for name, count in _parts(workload, row, _PAGE_FUNCTIONS):
+                if row.what != USER:
+                    more = f", {share(count, row.instructions)} of {row.name}"
+                    add(name, first, count, 2, kind, more)
+                first += count
+        add(_COLOURS[kind], start, first - start, 0, kind)
+    return sorted(frames, key=lambda frame: (frame.depth, frame.first))
+
+
+def _table(workload: Workload, entries: Sequence[Row]) -> Table:
     table = Table(_COLUMNS, width=_WIDTH)
-    for row in entries[:shown]:
-        table.row(*_cells(row, workload))
-    if rest := entries[shown:]:
+    for row in entries[:_SHOWN]:
+        table.row(row.name, *_cells(row, workload))
+    if rest := entries[_SHOWN:]:
         calls, count = sum(row.calls for row in rest), sum(row.instructions for row in rest)
         around = sum(row.entry + row.exit for row in rest)
         name = f"{len(rest)} other kinds"
         table.row(name, calls, count, share(count, workload.instructions), around)
     for row in workload.rows:
         if row.what not in ENTRIES:
-            table.row(*_cells(row, workload))
-    table.row("all", "", workload.instructions, "100.0 %")
+            table.row(row.name, *_cells(row, workload))
+    table.row(*_sum(workload))
     return table
+
+
+def _sum(workload: Workload) -> Iterable[object]:
+    return "all", "", workload.instructions, "100.0 %"
 
 
 def _cells(row: Row, workload: Workload) -> Iterable[object]:
     ends = [row.quantile(part) for part in (0.5, 0.99, 1.0)]
     return (
-        row.name,
         row.calls or "",
         row.instructions,
         share(row.instructions, workload.instructions),
@@ -118,18 +193,21 @@ def _sentences(workload: Workload, entries: Sequence[Row]) -> Iterable[str]:
     )
 
 
-def _functions(workload: Workload, row: Row) -> Table:
+def _functions(workload: Workload, row: Row, shown: int = _FUNCTIONS) -> Table:
     table = Table(
         (text_column(row.name), Column("instructions"), Column("a call"), Column("share"))
     )
-    for index, count in row.functions[:_FUNCTIONS]:
+    for name, count in _parts(workload, row, shown):
         each = per_call(count, row.calls) if row.calls else ""
-        table.row(workload.functions[index], count, each, share(count, row.instructions))
-    if rest := row.functions[_FUNCTIONS:]:
-        count = sum(number for _, number in rest)
-        each = per_call(count, row.calls) if row.calls else ""
-        table.row(f"{len(rest)} others", count, each, share(count, row.instructions))
+        table.row(name, count, each, share(count, row.instructions))
     return table
+
+
+def _parts(workload: Workload, row: Row, shown: int) -> Iterable[tuple[str, int]]:
+    """The row's largest functions, and the sum of the others."""
+    yield from ((workload.functions[index], count) for index, count in row.functions[:shown])
+    if rest := row.functions[shown:]:
+        yield f"{len(rest)} others", sum(count for _, count in rest)
 
 
 def _programs(workload: Workload) -> Table:

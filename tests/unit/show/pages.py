@@ -12,6 +12,7 @@ from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
 from kentry.results import recording
 from kentry.results.document import dump, to_json
+from kentry.results.workload import read_workload
 from tests import ROOT
 from tests.builders import timed
 from tests.golden import test_golden
@@ -38,6 +39,7 @@ def files(folder: Path) -> dict[str, list[Path]]:
         "log": to_json(test_golden.a_log()),
         "ablation": to_json(test_golden.an_ablation()),
         "check": json.loads((GOLDEN / "check.json").read_text()),
+        "workload": to_json(read_workload(GOLDEN / "workload.json")),
         "timed": recording.to_json(timed({"getppid": 80.0, "read": 200.0})),
         "timed-new": recording.to_json(timed({"getppid": 82.0, "read": 199.0}, (1, 2))),
     }

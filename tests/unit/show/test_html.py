@@ -21,16 +21,17 @@ from kentry.results.recording import (
     write_recording,
 )
 from kentry.results.studies import NO_BUILD, Problem
+from kentry.results.workload import read_workload
 from kentry.show.charts import frames
 from kentry.show.page import embedded
 from kentry.study.series import tabulate
 from tests.builders import imported, outcome, recording, timed
-from tests.unit.show.pages import HOSTILE, NEW, OLD, Page, files, page_of
+from tests.unit.show.pages import GOLDEN, HOSTILE, NEW, OLD, Page, files, page_of
 from tests.unit.show.samples import table
 
 KINDS_HERE = (
     *("recording", "two-recordings", "comparison", "path-diff", "series", "uneven-series"),
-    *("bisection", "log", "ablation", "check", "timed", "timed-comparison"),
+    *("bisection", "log", "ablation", "check", "workload", "timed", "timed-comparison"),
 )
 
 
@@ -154,9 +155,16 @@ FREE = frozenset(
 )
 
 
+def free_keys(kind: str) -> frozenset[str]:
+    """Of a workload's row, `what` is one of a few words."""
+    return FREE - {"what"} if kind == "workload" else FREE
+
+
 @pytest.mark.parametrize("kind", [one for one in KINDS_HERE if not one.startswith("t")])
 def test_hostile_texts_are_texts(kind: str, of_kind: dict[str, list[Path]], tmp_path: Path) -> None:
-    document = with_hostile_names(json.loads(of_kind[kind][0].read_text()), FREE)
+    document = with_hostile_names(json.loads(of_kind[kind][0].read_text()), free_keys(kind))
+    if kind == "workload":
+        document["functions"] = [HOSTILE + name for name in document["functions"]]
     if kind == "recording":
         document["code"]["functions"] = [HOSTILE + name for name in document["code"]["functions"]]
     file = tmp_path / "hostile.json"
@@ -350,3 +358,31 @@ def test_times_have_their_distribution_and_floor(tmp_path: Path) -> None:
     assert text.count('class="floor"') == 1
     heights = [int(one) for one in re.findall(r"(\d+) of 80 processes", text)]
     assert sum(heights) == 80
+
+
+def test_a_workload_has_each_kind_and_its_functions_in_tables_and_in_the_chart() -> None:
+    page = page_of([GOLDEN / "workload.json"])
+    workload = read_workload(GOLDEN / "workload.json")
+    numbers = [text for _, text in page.cells]
+    for row in workload.rows:
+        at = numbers.index(row.name)
+        assert numbers[at + 1 : at + 3] == [str(row.calls or ""), str(row.instructions)]
+    # Of the first row, the largest functions and the sum of the others.
+    kind = workload.rows[0]
+    shown = kind.functions[:40]
+    at = numbers.index("unmap_page_range")
+    tables = numbers[at : at + 4 * 41]
+    assert tables[1::4] == [
+        *(str(count) for _, count in shown),
+        str(kind.instructions - sum(count for _, count in shown)),
+    ]
+    text = report([GOLDEN / "workload.json"])
+    drawn = re.findall(r'class="frame (\w+)" x="([\d.]+)%" y="(\d+)" width="([\d.]+)%"', text)
+    assert {kind for kind, *_ in drawn} == {"user", "syscall", "fault", "other"}
+    # Each row of the chart is as wide as all instructions, but for user code's functions.
+    user = 100 * workload.of("user") / workload.instructions
+    for y, missing in (("0", 0.0), ("20", 0.0), ("40", user)):
+        wide = sum(float(width) for _, _, place, width in drawn if place == y)
+        assert wide == pytest.approx(100 - missing, abs=1.5)
+    titles = set(re.findall(r"<title>(.*?): \d+ instructions", text))
+    assert {"system calls", "execve", "unmap_page_range"} <= titles

@@ -18,7 +18,7 @@ from tests.browser import browser as browser
 from tests.browser import opened
 from tests.unit.show import test_replay
 from tests.unit.show.pages import HOSTILE, NEW, files
-from tests.unit.show.test_html import FREE, KINDS_HERE, with_hostile_names
+from tests.unit.show.test_html import KINDS_HERE, free_keys, with_hostile_names
 
 # A browser takes seconds to start.
 pytestmark = pytest.mark.slow
@@ -32,6 +32,7 @@ CHARTS = {
     "series": (2, 0),
     "bisection": (1, 0),
     "log": (1, 0),
+    "workload": (0, 1),
     "timed": (2, 0),
     "timed-comparison": (5, 0),
     "replay": (2, 0),
@@ -93,10 +94,13 @@ def test_everything_is_drawn_and_nothing_complains(
     page.context.close()
 
 
-def test_text_on_every_colour_can_be_read(browser: Browser, pages: dict[str, Path]) -> None:
+@pytest.mark.parametrize("kind", ["two-recordings", "workload"])
+def test_text_on_every_colour_can_be_read(
+    kind: str, browser: Browser, pages: dict[str, Path]
+) -> None:
     """WCAG asks for a contrast of 4.5 to 1."""
     for scheme in SCHEMES:
-        page, _ = opened(browser, pages["two-recordings"], color_scheme=scheme)
+        page, _ = opened(browser, pages[kind], color_scheme=scheme)
         open_all(page)
         worst = page.evaluate(
             """(() => {
@@ -191,6 +195,44 @@ def test_a_path_is_walked_with_arrows_and_widened_with_enter(
     page.context.close()
 
 
+def test_a_table_sorts_by_its_headings_and_its_sum_stays_below(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, complaints = opened(browser, pages["workload"], viewport={"width": 400, "height": 800})
+    head = "table.sorts thead th"
+
+    def column(at: int) -> list[str]:
+        return page.locator(f"table.sorts tbody tr > :nth-child({at})").all_inner_texts()
+
+    before = column(1)
+    for at in (2, 3, 4, 5):
+        page.click(f"{head}:nth-child({at}) button")
+        falling = [float(text.strip("<% ") or -1) for text in column(at)]
+        assert falling == sorted(falling, reverse=True)
+        assert len(set(falling)) > 3
+        page.focus(f"{head}:nth-child({at}) button")
+        page.keyboard.press("Enter")
+        assert [float(text.strip("<% ") or -1) for text in column(at)] == sorted(falling)
+        assert page.get_attribute(f"{head}[aria-sort]", "aria-sort") == "ascending"
+    page.click(f"{head}:nth-child(1) button")
+    assert column(1) == sorted(before)
+    assert page.inner_text("table.sorts tfoot th") == "all"
+    # The name of a kind leads to its functions.
+    page.click("table.sorts tbody a >> text=execve")
+    assert page.evaluate("document.activeElement.parentElement.open")
+    assert complaints == []
+    page.context.close()
+
+
+def test_the_tables_of_a_workload_stand_without_scripts(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, _ = opened(browser, pages["workload"], java_script_enabled=False)
+    assert page.locator("table.sorts tbody tr").count() > 30
+    assert page.locator("table.sorts button").count() == 0
+    page.context.close()
+
+
 def test_the_json_can_be_saved(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
     page, complaints = opened(browser, pages["log"])
     with page.expect_download() as download:
@@ -210,7 +252,7 @@ def test_hostile_names_do_not_execute(
 ) -> None:
     inputs = pages[kind].with_suffix(".json")
     document = json.loads((inputs if inputs.exists() else NEW).read_text())
-    document = with_hostile_names(document, FREE)
+    document = with_hostile_names(document, free_keys(kind))
     if "code" in document:
         names = document["code"]["functions"]
         document["code"]["functions"] = [HOSTILE + name for name in names]

@@ -1,5 +1,5 @@
 "use strict";
-/* The page works without this: it opens what a link points to, walks icicles, saves the JSON. */
+/* The page works without this: it opens what a link points to, sorts, walks icicles, saves the JSON. */
 (() => {
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -28,6 +28,29 @@
       link.download = "kentry.json";
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+  }
+
+  for (const table of document.querySelectorAll("table.sorts")) {
+    const [body] = table.tBodies, heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, at) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      head.replaceChildren(button);
+      // The first column has names; in the others an empty cell is less than any number.
+      const key = (row) => row.cells[at].textContent.trim();
+      const number = (row) => parseFloat(key(row).replace(/^[<>]/, "") || -1);
+      const compare = at ? (one, other) => number(one) - number(other)
+                         : (one, other) => key(one).localeCompare(key(other), "en");
+      button.addEventListener("click", () => {
+        const before = head.getAttribute("aria-sort");
+        const falling = at ? before !== "descending" : before === "ascending";
+        for (const one of heads) one.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+        const sign = falling ? -1 : 1;
+        body.append(...[...body.rows].sort((one, other) => sign * compare(one, other)));
+      });
     });
   }
 
