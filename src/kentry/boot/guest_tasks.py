@@ -188,7 +188,8 @@ class Ending:
         if self.status is None:
             return "did not end"
         with contextlib.suppress(ValueError):
-            return f"was ended by {signal.Signals(self.status - 128).name}"
+            name = signal.Signals(self.status - 128).name
+            return f"ended with exit code {self.status} (128 + {name})"
         return f"ended with exit code {self.status}"
 
 

@@ -213,7 +213,7 @@ def test_an_emulator_that_dies_is_one_sentence(tmp_path: Path) -> None:
             "one line\nlast",
         ),
         ("kentry-workload end 3\n", 3, "ended with exit code 3", ""),
-        ("kentry-workload end 137\n", 137, "was ended by SIGKILL", ""),
+        ("kentry-workload end 137\n", 137, "ended with exit code 137 (128 + SIGKILL)", ""),
         ("kentry-workload end 128\n", 128, "ended with exit code 128", ""),
         ("kentry-workload end 255\n", 255, "ended with exit code 255", ""),
         ("kentry-workload start\nhalf\nkentry-workload end", None, "did not end", "half"),
