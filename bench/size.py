@@ -23,9 +23,9 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 450,
     "arch": 1640,
-    "boot": 2530,
-    "commands": 3021,
-    "compare": 1997,
+    "boot": 2531,
+    "commands": 3077,
+    "compare": 2232,
     "count": 1595,
     "host": 1391,
     "importing": 448,
@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1342,
     "models": 984,
     "path": 1257,
-    "results": 3192,
-    "show": 5409,
+    "results": 3317,
+    "show": 5568,
     "stats": 693,
     "study": 2541,
     "time": 1582,
     "vector": 3009,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 36231
+TESTS_BUDGET = 36554
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -54,6 +54,7 @@ CHECK = ["check", NEW, "--budget", "check.toml"]
 CODES = {"check.txt": 1, "check.ktap": 1, "check.xml": 1, "check-github.txt": 1, "check.json": 3}
 
 COMMANDS = {
+    "diff-workload.txt": ["diff", "workload-6.1.json", "workload.json"],
     "diff.txt": ["diff", OLD, NEW],
     "diff-all.txt": ["diff", OLD, NEW, "-v", "--case", "getppid"],
     "diff-back.txt": ["diff", NEW, OLD, "--case", "invalid"],

@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry diff: two kernels or recordings, the verdict first, then functions that add up."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import ALL, compare, with_paths_and_samples
-from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError
+from kentry.errors import (
+    EXIT_DONE,
+    EXIT_REGRESSION,
+    EXIT_UNDECIDED,
+    KentryError,
+    UserError,
+)
+from kentry.results.document import schema_of
+from kentry.results.workload import Workload, read_workload
 from kentry.show.changelog import comparison_changelog
 from kentry.show.comparison import comparison_layout
 from kentry.stats import exact
@@ -26,8 +36,11 @@ class Options(
 ):
     """What `kentry diff` takes."""
 
-    old: str = operand(metavar="OLD", help=f"a recording, or a kernel: {measuring.SPEC_HELP}")
-    new: str = operand(metavar="NEW", help="a recording or a kernel")
+    old: str = operand(
+        metavar="OLD",
+        help=f"a recording, a file that kentry run -o wrote, or a kernel: {measuring.SPEC_HELP}",
+    )
+    new: str = operand(metavar="NEW", help="another of the same kind, or a kernel")
     metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     fail_on_regression: bool = flag(
@@ -38,6 +51,9 @@ class Options(
 
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
+    ran = [_is_workload(text) for text in (options.old, options.new)]
+    if any(ran):
+        return _compare_programs(options, *_read_workloads(options, ran))
     options.check_cores()
     old, new, names = measuring.obtain_both(
         (options.old, options.new), options, fresh=options.fresh
@@ -62,8 +78,45 @@ def run(options: Options) -> int:
     verdicts = {case.verdict for case in comparison.cases}
     # A time that changed where the code did not decides nothing.
     verdicts |= {exact.UNDECIDED if row.is_layout else row.verdict for row in comparison.timed}
+    return _status(options, verdicts | ({exact.UNDECIDED} if comparison.lost else set()))
+
+
+def _status(options: Options, verdicts: Collection[str]) -> int:
+    """The exit code."""
     if not options.fail_on_regression:
         return EXIT_DONE
     if exact.WORSE in verdicts:
         return EXIT_REGRESSION
-    return EXIT_UNDECIDED if exact.UNDECIDED in verdicts or comparison.lost else EXIT_DONE
+    return EXIT_UNDECIDED if exact.UNDECIDED in verdicts else EXIT_DONE
+
+
+def _is_workload(text: str) -> bool:
+    return not measuring.is_spec(text) and schema_of(Path(text)).startswith("kentry/workload/")
+
+
+def _read_workloads(
+    options: Options, ran: Sequence[bool]
+) -> tuple[Sequence[Workload], Sequence[Workload]]:
+    if not all(ran):
+        raise UserError(
+            f"{options.old} and {options.new} are not both of kentry run.",
+            "Compare two files that kentry run -o wrote.",
+        )
+    return [read_workload(Path(options.old))], [read_workload(Path(options.new))]
+
+
+def _compare_programs(options: Options, old: Sequence[Workload], new: Sequence[Workload]) -> int:
+    """Compares the boots of both sides, prints."""
+    from kentry.compare.workload import compare_workloads
+    from kentry.show.workload_comparison import workload_comparison_layout
+
+    for name in ("case", "metric", "core", "changelog"):
+        if getattr(options, name):
+            raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
+    comparison = compare_workloads(old, new)
+    emit(
+        options,
+        lambda: workload_comparison_layout(comparison, options.rows_shown),
+        lambda: comparison,
+    )
+    return _status(options, comparison.verdicts)

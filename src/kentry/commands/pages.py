@@ -19,6 +19,7 @@ from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.recording import to_json as recording_to_json
 from kentry.results.studies import Ablation, Bisection, Check, Log, PatchRow, Series
 from kentry.results.workload import Workload
+from kentry.results.workload_comparison import WorkloadComparison
 from kentry.show.blocks import Layout
 from kentry.show.comparison import comparison_layout
 from kentry.show.page import page
@@ -27,6 +28,7 @@ from kentry.show.recording import recording_layout
 from kentry.show.series import series_layout
 from kentry.show.studies import ablation_layout, bisection_layout, check_layout, log_layout
 from kentry.show.workload import workload_layout
+from kentry.show.workload_comparison import workload_comparison_layout
 
 # What a document is made of, if not its file's JSON.
 _Make = Callable[[Any], Layout]
@@ -37,6 +39,7 @@ _RECORDING, _COMPARISON, _REPLAY = "recording", "comparison", "vector-replay"
 # By kind: the struct, what makes its document, and the command that writes the file.
 _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
     _COMPARISON: (Comparison, comparison_layout, "diff"),
+    "workload-comparison": (WorkloadComparison, workload_comparison_layout, "diff"),
     "bisection": (Bisection, bisection_layout, "bisect"),
     "log": (Log, log_layout, "log"),
     "path-diff": (PathComparison, path_layout, "annotate"),

@@ -8,7 +8,7 @@ from typing import Any
 from kentry.errors import UserError
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
-from kentry.results.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, Recording
+from kentry.results.recording import INSTRUCTIONS, PROBE_METRICS, CaseResult, OnTarget, Recording
 
 # Options that say how the kernel was named or built rather than what is in it.
 _NOT_CONFIG = re.compile(r"(CC|GCC|LD|AS|CLANG|PAHOLE|RUSTC)_|BUILD_SALT|LOCALVERSION")
@@ -45,7 +45,7 @@ _ENTRY_OPTIONS = re.compile(
 )
 
 
-def one_architecture(old: Recording, new: Recording, remedy: str) -> None:
+def one_architecture(old: OnTarget, new: OnTarget, remedy: str) -> None:
     """UserError, with this remedy, where the recordings are of two architectures."""
     if old.kernel["arch"] != new.kernel["arch"]:
         arches = f"{old.kernel['arch']} and {new.kernel['arch']}"
@@ -66,14 +66,14 @@ def differences(
     if counted:
         named = all(one.target.get("processor") for one in (old, new))
         keys = [key if key != "cpu" or not named else "processor" for key in _TARGET_KEYS]
-        notes += _differing(old.target, new.target, keys)
+        notes += differing(old.target, new.target, keys)
         notes += _instruments(old, new)
     if timed:
-        notes += _differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
+        notes += differing(old.timed_target, new.timed_target, _TIMED_TARGET_KEYS)
     # The floor has no config, no compiler shaped it, and it has two cases.
     of_linux = not old.is_floor and not new.is_floor
-    notes += _differing(old.kernel, new.kernel, ("arch", "compiler") if of_linux else ())
-    notes += _differing(old.options, new.options, ("windows",) if counted else ())
+    notes += differing(old.kernel, new.kernel, ("arch", "compiler") if of_linux else ())
+    notes += differing(old.options, new.options, ("windows",) if counted else ())
     notes += _config_difference(old, new) if of_linux else []
     for side, mine, other in (("old", old, new), ("new", new, old)):
         for case in mine.cases if of_linux else ():
@@ -84,7 +84,8 @@ def differences(
     return caveats.unique(notes)
 
 
-def _differing(old: dict[str, Any], new: dict[str, Any], keys: Sequence[str]) -> Iterator[Caveat]:
+def differing(old: dict[str, Any], new: dict[str, Any], keys: Sequence[str]) -> Iterator[Caveat]:
+    """A caveat for each of the keys of a target or a kernel that the sides differ in."""
     for key in keys:
         sides = [old.get(key), new.get(key)]
         # The same compiler has another name as a cross compiler.

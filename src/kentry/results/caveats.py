@@ -144,6 +144,10 @@ one_context = Template(
     " one context only; kentry record measures it in several",
 )
 one_boot = Template("one-boot", "only one boot's contexts were measured: {}")
+one_boot_a_side = Template(
+    "one-boot",
+    "one boot a side: what depends on the boot cannot be told from what the kernel changed",
+)
 one_boot_of = Template("case-one-boot", "{} was measured in one boot's contexts only: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")

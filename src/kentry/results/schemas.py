@@ -11,7 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from kentry.results import annotation, comparison, recording, studies, workload
+from kentry.results import (
+    annotation,
+    comparison,
+    recording,
+    studies,
+    workload,
+    workload_comparison,
+)
 from kentry.results.document import dump
 
 # The structs that are a file, each with those that msgspec cannot find by itself.
@@ -22,6 +29,7 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     *((one,) for one in (studies.Check, studies.ImportDocument)),
     *((one,) for one in (annotation.Annotation, annotation.PathComparison)),
     (workload.Workload,),
+    (workload_comparison.WorkloadComparison,),
 )
 # The names that structs have in published schemas, where these have another.
 _PUBLISHED = {

@@ -10,6 +10,7 @@ from kentry.results.workload import (
     INTERRUPT,
     SYSCALL,
     USER,
+    Command,
     Row,
     Workload,
 )
@@ -68,7 +69,7 @@ def workload_layout(workload: Workload) -> Layout:
         blocks.append(Section("Programs", ["", _programs(workload)]))
     return Layout(
         "workload",
-        f"{_program(workload)} on {kernel_name(workload.kernel)}",
+        f"{program_name(workload.workload)} on {kernel_name(workload.kernel)}",
         _headline(workload),
         blocks,
         workload.caveats,
@@ -76,8 +77,8 @@ def workload_layout(workload: Workload) -> Layout:
     )
 
 
-def _program(workload: Workload) -> str:
-    command = workload.workload
+def program_name(command: Command) -> str:
+    """Returns what ran: the workload's name, or the command line."""
     # A command that has no name of its own is a shell's.
     words = command.command[4:] or command.command[2:]
     return " ".join(words) if command.name == "command" else command.name
@@ -87,7 +88,7 @@ def _headline(workload: Workload) -> str:
     status = workload.workload.status
     ending = "did not end" if status is None else f"exit status {status}"
     return (
-        f"{_program(workload)}: {ending}; {workload.instructions} instructions in"
+        f"{program_name(workload.workload)}: {ending}; {workload.instructions} instructions in"
         f" {duration(workload.ns)} of the guest's clock"
     )
 
@@ -98,7 +99,7 @@ def _page_blocks(workload: Workload) -> list[Block]:
         " what, the third in which functions: the largest of each kind, which are in its table"
         f" below. {charts.ICICLE_KEYS}"
     )
-    label = f"Where {_program(workload)} spent its instructions"
+    label = f"Where {program_name(workload.workload)} spent its instructions"
     frames = _frames(workload)
     drawing = charts.icicle(frames, workload.instructions, label)
     kinds = {kind: word for kind, word in _COLOURS.items() if kind in {one.kind for one in frames}}

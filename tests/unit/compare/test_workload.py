@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""One program on two kernels: what is called a change, and what sums to what."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from kentry.cli import main
+from kentry.compare.workload import compare_workloads
+from kentry.errors import (
+    EXIT_DONE,
+    EXIT_MISTAKE,
+    EXIT_REGRESSION,
+    RecordingError,
+    UserError,
+)
+from kentry.results.document import dump
+from kentry.results.workload import (
+    FAULT,
+    INTERRUPT,
+    SYSCALL,
+    USER,
+    Row,
+    Workload,
+    read_workload,
+    write_workload,
+)
+from kentry.results.workload_comparison import (
+    KindDelta,
+    WorkloadComparison,
+    read_workload_comparison,
+)
+from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+from tests import ROOT
+from tests.builders import validate
+
+GOLDEN = ROOT / "tests" / "golden"
+# By boot and kind [what, entry and exit, values] of a shell and dd on 6.12, eight seeds.
+BOOTS = Path(__file__).with_name("workload_boots.json")
+ENTRY = 20
+
+Values = Sequence[tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def real() -> Workload:
+    return read_workload(GOLDEN / "workload.json")
+
+
+def row(
+    name: str, values: Values, *, what: str = SYSCALL, around: int | None = None, **more: int
+) -> Row:
+    """A row of one function beside the entry, of which every call ended."""
+    calls, count = sum(times for _, times in values), sum(value * times for value, times in values)
+    around = ENTRY * calls if around is None else around
+    handled = what == SYSCALL
+    known = {"entry": around, "handled": True} if handled else {}
+    functions = ((0, around), (1, count - around)) if handled else ((1, count),)
+    return Row(
+        what=what,  # type: ignore[arg-type]
+        name=name,
+        instructions=count,
+        **{"calls": calls, **known, **more},  # type: ignore[arg-type]
+        values=tuple(values),
+        functions=functions,
+    )
+
+
+@pytest.fixture
+def boot(real: Workload) -> Callable[..., Workload]:
+    def make(*rows: Row, seed: int = 1) -> Workload:
+        return replace(
+            real,
+            target={**real.target, "seed": seed},
+            instructions=sum(one.instructions for one in rows),
+            functions=("entry", "work"),
+            rows=rows,
+            programs=(),
+        )
+
+    return make
+
+
+def kind(comparison: WorkloadComparison, name: str) -> KindDelta:
+    [found] = [one for one in comparison.kinds if one.name == name]
+    return found
+
+
+def dearer(workload: Workload, more: int) -> Workload:
+    """As if the entry of every system call had `more` instructions."""
+    rows = tuple(
+        replace(
+            one,
+            instructions=one.instructions + more * one.calls,
+            entry=one.entry + more * one.calls,
+            values=tuple((value + more, times) for value, times in one.values),
+            functions=(
+                (one.functions[0][0], one.functions[0][1] + more * one.calls),
+                *one.functions[1:],
+            ),
+        )
+        if one.handled
+        else one
+        for one in workload.rows
+    )
+    whole = sum(one.instructions for one in rows)
+    return replace(workload, rows=rows, instructions=whole)
+
+
+def test_everything_adds_up(real: Workload) -> None:
+    found = compare_workloads([real], [read_workload(GOLDEN / "workload-6.1.json")])
+    for one in found.kinds:
+        before, after = (side.instructions[0] if side else 0 for side in (one.old, one.new))
+        assert sum(function.delta for function in one.functions) == after - before
+        assert one.by_cost + one.by_calls == after - before
+    whole = found.new.instructions[0] - found.old.instructions[0]
+    assert sum(one.by_cost + one.by_calls for one in found.kinds) == whole
+    kernel = found.new.kernel_instructions[0] - found.old.kernel_instructions[0]
+    assert sum(function.delta for function in found.functions) == kernel
+
+
+@pytest.mark.parametrize("more", [3, -9])
+def test_instructions_at_every_entry_are_seen_in_one_boot(real: Workload, more: int) -> None:
+    found = compare_workloads([real], [dearer(real, more)])
+    word = WORSE if more > 0 else BETTER
+    assert (found.entry.verdict, found.entry.delta) == (word, more)
+    judged = [one for one in found.kinds if one.verdict]
+    assert {one.verdict for one in judged if one.delta} == {word}
+    # All that has a mode, however few calls it has, and nothing that is no system call.
+    assert all(one.delta == more for one in judged if one.what == SYSCALL and one.delta is not None)
+    assert sum(one.delta == more for one in judged) > 20
+    assert {one.delta for one in judged if one.what == FAULT} == {0}
+    assert sum(one.by_calls for one in found.kinds) == 0
+
+
+def test_a_file_and_itself_are_the_same(real: Workload) -> None:
+    assert compare_workloads([real], [real]).verdicts == {SAME}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict", "delta"),
+    [
+        ([(100, 10)], [(103, 10)], WORSE, 3),
+        ([(100, 10)], [(97, 10)], BETTER, -3),
+        # Too few calls for a path that is taken by chance.
+        ([(100, 9)], [(103, 9)], UNDECIDED, None),
+        ([(100, 30)], [(103, 9)], UNDECIDED, None),
+        # Half of the calls are no majority.
+        ([(100, 10), (110, 10)], [(103, 10), (113, 10)], UNDECIDED, None),
+        # Calls take either path on both sides, one more often on each.
+        ([(100, 60), (103, 40)], [(100, 40), (103, 60)], UNDECIDED, None),
+        ([(100, 97), (103, 3)], [(100, 3), (103, 97)], WORSE, 3),
+        ([(100, 60), (900, 40)], [(100, 70), (800, 30)], SAME, 0),
+    ],
+)
+def test_the_verdict_on_one_boot(
+    boot: Callable[..., Workload], old: Values, new: Values, verdict: str, delta: int | None
+) -> None:
+    sides = ([boot(row("read", old))], [boot(row("read", new))])
+    found = kind(compare_workloads(*sides), "read")
+    assert (found.verdict, found.delta) == (verdict, delta)
+
+
+def test_a_change_holds_in_every_boot(boot: Callable[..., Workload]) -> None:
+    old = [boot(row("read", [(100, 20)]), seed=seed) for seed in (1, 2, 3)]
+    new = [boot(row("read", [(103, 20)]), seed=seed) for seed in (1, 2, 3)]
+    assert kind(compare_workloads(old, new), "read").verdict == WORSE
+    new[1] = boot(row("read", [(104, 20)]))
+    found = compare_workloads(old, new)
+    assert kind(found, "read").verdict == UNDECIDED
+    assert found.new.seeds == (1, 1, 3)
+
+
+def test_few_calls_are_believed_where_all_kinds_agree(boot: Callable[..., Workload]) -> None:
+    names = ("getpid", "getuid", "chdir", "setsid")
+    old = boot(*(row(name, [(100, 1)]) for name in names))
+    new = boot(*(row(name, [(103, 1)], around=ENTRY + 3) for name in names[:3]))
+    other = row("setsid", [(155, 1)], around=ENTRY + 3)
+    found = compare_workloads([old], [replace(new, rows=(*new.rows, other), instructions=464)])
+    assert (found.entry.verdict, found.entry.old, found.entry.new) == (WORSE, ENTRY, ENTRY + 3)
+    assert [kind(found, name).verdict for name in names] == [WORSE] * 3 + [UNDECIDED]
+
+
+def test_entry_and_exit_of_two_kinds_decide_nothing(boot: Callable[..., Workload]) -> None:
+    names = ("getpid", "getuid")
+    old, new = (boot(*(row(name, [(100, 1)], around=n) for name in names)) for n in (20, 23))
+    assert compare_workloads([old], [new]).entry.verdict == UNDECIDED
+
+
+def test_what_is_of_the_run_has_no_verdict(boot: Callable[..., Workload]) -> None:
+    code, tick = row("user code", [(5, 7)], what=USER), row("timer", [(50, 30)], what=INTERRUPT)
+    late = row("timer", [(60, 40)], what=INTERRUPT)
+    slept = row("read", [(100, 30)], blocked=4)
+    found = compare_workloads(
+        [boot(row("read", [(100, 20)]), code, tick)], [boot(slept, code, late)]
+    )
+    assert {one.name: one.verdict for one in found.kinds} == {
+        **dict.fromkeys(("user code", "timer")),
+        "read": SAME,
+    }
+    read = kind(found, "read")
+    assert (read.by_cost, read.by_calls) == (0, 1000)
+    assert read.new and read.new.blocked == (4,)
+
+
+def test_a_kind_of_one_side_is_undecided(boot: Callable[..., Workload]) -> None:
+    old, new = boot(row("read", [(100, 20)])), boot(row("pread64", [(90, 20)]))
+    found = compare_workloads([old], [new])
+    assert {one.name: (one.verdict, one.old is None) for one in found.kinds} == {
+        "read": (UNDECIDED, False),
+        "pread64": (UNDECIDED, True),
+    }
+
+
+def test_two_programs_and_two_architectures_are_refused(real: Workload) -> None:
+    other = replace(real, workload=msgspec.structs.replace(real.workload, command=("/bin/ls",)))
+    riscv = replace(real, kernel={**real.kernel, "arch": "riscv64"})
+    for new in (other, riscv):
+        with pytest.raises(UserError):
+            compare_workloads([real], [new])
+
+
+def test_a_comparison_is_read_back(real: Workload, tmp_path: Path) -> None:
+    found = compare_workloads([real], [dearer(real, 3)])
+    file = tmp_path / "c.json"
+    file.write_text(dump(found))
+    validate(msgspec.json.decode(file.read_bytes()), "workload-comparison-1")
+    assert read_workload_comparison(file) == found
+    assert read_workload_comparison(GOLDEN / "workload.json") is None
+    file.write_text(dump(found).replace("workload-comparison/1", "workload-comparison/2"))
+    with pytest.raises(RecordingError):
+        read_workload_comparison(file)
+
+
+def test_the_command_and_its_exit_code(
+    real: Workload, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [str(tmp_path / name) for name in ("old.json", "new.json")]
+    write_workload(real, Path(files[0]))
+    write_workload(dearer(real, 3), Path(files[1]))
+    assert main(["diff", *files]) == EXIT_DONE
+    assert main(["diff", *files, "--fail-on-regression"]) == EXIT_REGRESSION
+    assert main(["diff", files[0], files[0], "--fail-on-regression"]) == EXIT_DONE
+    old = str(GOLDEN / "workload-6.1.json")
+    assert main(["diff", old, files[0], "--fail-on-regression"]) == EXIT_REGRESSION
+    capsys.readouterr()
+    assert main(["diff", *files, "--json"]) == EXIT_DONE
+    page, comparison = tmp_path / "page.html", tmp_path / "comparison.json"
+    comparison.write_text(capsys.readouterr().out)
+    assert main(["report", str(comparison), "-o", str(page)]) == EXIT_DONE
+    assert "exit_group" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["workload.json", "arm64-6.12.json"],
+        ["workload.json", "debian:6.12"],
+        ["workload.json", "missing.json"],
+        ["workload.json", "workload.json", "--case", "getppid"],
+        ["workload.json", "workload.json", "--metric", "loads"],
+        ["workload.json", "workload.json", "--changelog"],
+    ],
+)
+def test_what_a_program_is_not_compared_with(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(GOLDEN)
+    assert main(["diff", *words]) == EXIT_MISTAKE
+
+
+Kinds = Mapping[str, tuple[str, int, list[tuple[int, int]]]]
+
+
+def _boots(boot: Callable[..., Workload]) -> list[Workload]:
+    saved: list[Kinds] = msgspec.json.decode(BOOTS.read_bytes())
+    return [
+        boot(
+            *(
+                row(name, [(v, n) for v, n in values], what=what, around=around)
+                for name, (what, around, values) in kinds.items()
+            ),
+            seed=seed,
+        )
+        for seed, kinds in enumerate(saved, 1)
+    ]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_kernel_is_never_better_or_worse_than_itself(
+    boot: Callable[..., Workload], number: int
+) -> None:
+    """Real boots with other seeds, and boots whose calls are drawn from all of them."""
+    boots, chance = _boots(boot), random.Random(number)
+
+    def drawn() -> Workload:
+        """A boot with, of each kind, as many calls as one boot has, from those of all."""
+        rows = []
+        for one in chance.choice(boots).rows:
+            all_calls = [
+                value
+                for other in boots
+                if (found := other.row(one.name))
+                for value, times in found.values
+                for _ in range(min(times, 50))
+            ]
+            calls = chance.choices(all_calls, k=min(one.calls, 200))
+            values = sorted((value, calls.count(value)) for value in set(calls))
+            around = min(one.entry * len(calls) // one.calls, sum(calls))
+            rows.append(row(one.name, values, what=one.what, around=around))
+        return boot(*rows)
+
+    for _ in range(50):
+        chosen = chance.sample(boots, 2 * number)
+        assert compare_workloads(chosen[:number], chosen[number:]).verdicts <= {SAME, UNDECIDED}
+    for _ in range(100):
+        sides = [[drawn() for _ in range(number)] for _ in range(2)]
+        assert compare_workloads(*sides).verdicts <= {SAME, UNDECIDED}
