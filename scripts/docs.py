@@ -206,6 +206,7 @@ def reference() -> dict[Path, str]:
         folder / "commands.md": _commands_page(),
         folder / "models.md": _models_page(),
         folder / "processors.md": _processors_page(),
+        folder / "programs.md": _programs_page(),
         folder / "schemas.md": _schemas_page(),
     }
 
@@ -310,6 +311,69 @@ def _processors_page() -> str:
             own = [source for source in row.sources if source not in sources]
             lines += ["", f"Sources: {'; '.join(own)}."]
     return "\n".join(lines) + "\n"
+
+
+def _programs_page() -> str:
+    """What the page says above its first table, and a table for each architecture."""
+    from kentry.arch import ARCHES
+    from kentry.arch.processors import MAX
+    from kentry.show.numbers import percent, share
+
+    folder = ROOT / "docs" / "reference"
+    recorded = json.loads((folder / "programs.json").read_text())
+    lines = (folder / "programs.md").read_text(encoding="utf-8").partition("\n## ")[0].splitlines()
+    programs = recorded["programs"]
+    heads = [
+        "program",
+        "Linux",
+        "instructions",
+        "kernel",
+        "entry+exit",
+        "10 % less",
+        "system calls",
+    ]
+    heads.append("largest kinds of entry: calls x median")
+    vector_heads = ["program", "Linux", "entries", "first uses", "switches", "its instructions"]
+    for arch in ARCHES:
+        rows, vector, absent = [], [], []
+        for name in programs:
+            for spec in (spec for one, spec in recorded["cells"] if one == arch):
+                row = recorded["rows"].get(f"{arch} {spec} {name}")
+                if row is None:
+                    absent.append((spec, name))
+                    continue
+                release, whole = row["kernel"].partition("+")[0], row["instructions"]
+                if row["processor"] != MAX:
+                    release += f", {row['processor']}"
+                kinds = [f"{kind} {calls} x {median}" for kind, calls, median in row["medians"]]
+                cells = [whole, share(row["in_kernel"], whole), share(row["around"], whole)]
+                cells += [percent(10 * row["around"] / whole), row["syscalls"], ", ".join(kinds)]
+                rows.append([name, release, *cells])
+                own = sum(row["vector"].values())
+                part = f"{own} ({percent(100 * own / row['in_kernel'])})"
+                numbers = [row["entries"], row["first_uses"], row["switches"], part]
+                vector.append([name, release, *numbers])
+        lines += ["", f"## {arch}", *_markdown(heads, rows)]
+        if absent:
+            lines += ["", *_not_measured(arch, absent, len(programs))]
+        if vector:
+            lines += ["", f"## Vector state on {arch}", *_markdown(vector_heads, vector)]
+    return "\n".join(lines) + "\n"
+
+
+def _not_measured(arch: str, absent: list[tuple[str, str]], programs: int) -> Iterator[str]:
+    yield "Not measured:"
+    yield ""
+    for spec in dict.fromkeys(spec for spec, _ in absent):
+        names = [name for one, name in absent if one == spec]
+        what = "none of the programs was" if len(names) == programs else ", ".join(names)
+        command = f"python scripts/programs.py --arch {arch} --spec {spec}"
+        yield f"- `{spec}`: {what}; `{command}`"
+
+
+def _markdown(heads: list[str], rows: list[list[Any]]) -> list[str]:
+    lines = [f"| {' | '.join(map(str, row))} |" for row in (heads, *rows)]
+    return ["", lines[0], f"|{'---|' * len(heads)}", *lines[1:]] if rows else []
 
 
 def _against_silicon(silicon: dict[str, str], recorded: str) -> list[str]:

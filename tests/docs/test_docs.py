@@ -7,6 +7,7 @@ published newer ones, the commands must still work, and the page wants `make doc
 """
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -21,6 +22,7 @@ import pytest
 from kentry.cli import build_parser
 from kentry.commands.options import take_anywhere
 from kentry.kernels.spec import KINDS
+from kentry.results.workload import read_workload
 from tests import ROOT
 
 SLOW = "KENTRY_TEST_SLOW"
@@ -37,6 +39,7 @@ def load(file: Path) -> ModuleType:
 
 docs = load(ROOT / "scripts" / "docs.py")
 pictures = load(ROOT / "scripts" / "pictures.py")
+programs = load(ROOT / "scripts" / "programs.py")
 GALLERY = ROOT / "docs" / "gallery.md"
 CASE_PAGES = sorted((ROOT / "docs" / "cases").glob("*.md"))
 EXAMPLES = [command for page in docs.pages() for command in docs.commands(page)]
@@ -84,6 +87,48 @@ def test_a_reply_to_post_has_the_numbers_of_the_runs_on_its_page() -> None:
 @pytest.mark.parametrize("page", docs.reference(), ids=lambda page: page.name)
 def test_the_generated_reference_is_current(page: Path) -> None:
     assert page.read_text(encoding="utf-8") == docs.reference()[page], "make docs renews it"
+
+
+def test_a_row_of_a_program_has_the_sums_of_its_run() -> None:
+    workload = read_workload(ROOT / "tests" / "golden" / "workload.json")
+    row = programs.summary(workload)
+    calls = [one for one in workload.rows if one.what == "syscall"]
+    assert row["instructions"] == 1130413
+    assert row["in_kernel"] == 1130413 - 152239 - 72518  # without user code and other tasks
+    assert row["around"] == sum(one.instructions - one.handler for one in calls)
+    assert row["syscalls"] == sum(one.calls for one in calls)
+    assert row["entries"] == row["syscalls"] + 35 + 15 + 1 + 1  # faults, a new task
+    assert row["medians"][:2] == [["exit_group", 1, 235692], ["page fault", 35, 3896]]
+    # It ran alone on a processor with SVE, and used none.
+    assert row["first_uses"] == 0
+    assert row["vector"]["fpsimd_flush_thread"] == 64
+    assert all("fpsimd" in name or "sve" in name for name in row["vector"])
+
+
+@pytest.mark.parametrize(
+    ("arch", "name"),
+    [
+        ("arm64", "do_sve_acc"),
+        ("arm64", "el0_sve_acc"),
+        ("arm64", "sve_save_state"),
+        ("riscv64", "riscv_v_first_use_handler"),
+        ("riscv64", "__fstate_save"),
+        ("x86_64", "save_fpregs_to_fpstate"),
+        ("x86_64", "switch_fpu_return"),
+    ],
+)
+def test_functions_of_vector_state_are_told_from_others(arch: str, name: str) -> None:
+    assert programs.VECTOR[arch].fullmatch(name)
+    for other in ("fput", "__fput", "resolve_name", "el0_svc", "smem_read"):
+        assert not programs.VECTOR[arch].fullmatch(other)
+
+
+def test_the_rows_of_programs_are_of_the_cells_of_the_page() -> None:
+    table = json.loads((docs.ROOT / "docs" / "reference" / "programs.json").read_text())
+    cells = {f"{arch} {spec} {name}" for arch, spec in table["cells"] for name in table["programs"]}
+    assert table["rows"].keys() <= cells
+    for row in table["rows"].values():
+        assert row["around"] + sum(row["vector"].values()) <= row["in_kernel"] < row["instructions"]
 
 
 @pytest.mark.parametrize("page", docs.pages(), ids=lambda page: str(page.relative_to(ROOT)))
