@@ -116,8 +116,8 @@ def layout_blocks(
     for case in cases:
         if not case.layout:
             continue
-        for one in case.layout.moved:
-            moved.setdefault(one.by, Counter())[one.name] += one.instructions
+        for function in case.layout.moved:
+            moved.setdefault(function.by, Counter())[function.name] += function.instructions
         pairs = {_USUAL_FETCH: case.layout.metrics[_USUAL_FETCH]}
         if whole:
             pairs |= {name: (a, b) for name, (a, b) in case.layout.metrics.items() if a != b}
@@ -194,16 +194,16 @@ def estimate_blocks(
     cases: Sequence[CaseResult | AnnotatedCase], shown: int | None = SHOWN
 ) -> list[Block]:
     """What the models make of the cases that have estimates, with a blank line above; or []."""
-    found = {case.name: case.estimates for case in cases if case.estimates}
-    if not found:
+    estimates = {case.name: case.estimates for case in cases if case.estimates}
+    if not estimates:
         return []
     blocks = ["", *cycle_blocks(cases)]
-    for name, own in found.items():
-        blocks += ["", f"{name}, by part", _share_table(own, [one.parts for one in own])]
-    for name, own in found.items() if len(found) <= _FEW_CASES else ():
-        table = _share_table(own, [one.functions for one in own], shown)
+    for name, own in estimates.items():
+        blocks += ["", f"{name}, by part", _share_table(own, [estimate.parts for estimate in own])]
+    for name, own in estimates.items() if len(estimates) <= _FEW_CASES else ():
+        table = _share_table(own, [estimate.functions for estimate in own], shown)
         blocks += ["", f"{name}, by function", table]
-    return [*blocks, "", *_left_blocks([one for own in found.values() for one in own])]
+    return [*blocks, "", *_left_blocks([cost for own in estimates.values() for cost in own])]
 
 
 def without_model_notes(caveats: Iterable[Caveat], *, cycles: bool) -> list[Caveat]:
@@ -214,8 +214,8 @@ def without_model_notes(caveats: Iterable[Caveat], *, cycles: bool) -> list[Cave
         no_accesses,
         *(() if cycles else (modelled, other_processor)),
     )
-    kinds = {one.kind for one in templates}
-    return [one for one in caveats if one["kind"] not in kinds]
+    kinds = {template.kind for template in templates}
+    return [caveat for caveat in caveats if caveat["kind"] not in kinds]
 
 
 def _models(versions: Iterable[str]) -> str:
@@ -229,20 +229,20 @@ def cycle_blocks(cases: Iterable[CaseResult | AnnotatedCase]) -> list[Block]:
     every: list[str] = []
     for case in cases:
         label = case.name
-        for one in case.estimates or ():
+        for estimate in case.estimates or ():
             # How long the front end and the busiest port would take alone.
-            limit = one.limit
+            limit = estimate.limit
             port = f", {limit.port} {limit.port_cycles:g}" if limit.port else ""
             by = f"{limit.by} (front end {limit.front_end:g}{port})"
-            table.row(label, one.core, cycle_range(one), f"{one.steady:g}", by)
+            table.row(label, estimate.core, cycle_range(estimate), f"{estimate.steady:g}", by)
             label = ""
-            every.append(one.llvm)
+            every.append(estimate.llvm)
     return [f"Cycles by {_models(every)} (not measured):", "", table] if every else []
 
 
-def cycle_range(one: Estimate | Share | Cycles) -> str:
+def cycle_range(cycles: Estimate | Share | Cycles) -> str:
     """The cycles, "from - to" where figures are ranges; ">=" where figures are missing."""
-    return f">= {one.low:g}" if one.missing else _span(one.low, one.high)
+    return f">= {cycles.low:g}" if cycles.missing else _span(cycles.low, cycles.high)
 
 
 def _span(low: float | None, high: float | None) -> str:
@@ -252,12 +252,12 @@ def _span(low: float | None, high: float | None) -> str:
 def _share_table(
     estimates: Sequence[Estimate], shares: Sequence[Sequence[Share]], shown: int | None = None
 ) -> Table:
-    cores = [Column(one.core) for one in estimates]
+    cores = [Column(estimate.core) for estimate in estimates]
     table = Table([text_column(most=34), Column("instructions"), *cores])
     rows = list(zip(*shares, strict=True))
     kept = rows
     if shown is not None and len(rows) > shown + 1:
-        kept = sorted(rows, key=lambda row: -max(one.low for one in row))[:shown]
+        kept = sorted(rows, key=lambda row: -max(share.low for share in row))[:shown]
     for row in rows:
         if row in kept:
             table.row(row[0].name, row[0].instructions, *map(cycle_range, row))
@@ -265,10 +265,10 @@ def _share_table(
         columns = [
             Share(
                 "",
-                sum(one.instructions for one in column),
-                sum(one.low for one in column),
-                sum(one.high for one in column),
-                sum(one.missing for one in column),
+                sum(share.instructions for share in column),
+                sum(share.low for share in column),
+                sum(share.high for share in column),
+                sum(share.missing for share in column),
             )
             for column in zip(*rest, strict=True)
         ]
@@ -280,9 +280,9 @@ def _share_table(
 def _left_blocks(estimates: Sequence[Estimate]) -> Iterator[Block]:
     sources: dict[str, int] = {}
     texts: dict[str, list[str]] = {}
-    for core in dict.fromkeys(one.core for one in estimates):
-        own = [one for one in estimates if one.core == core]
-        every = [row for one in own for row in one.left]
+    for core in dict.fromkeys(estimate.core for estimate in estimates):
+        own = [estimate for estimate in estimates if estimate.core == core]
+        every = [row for estimate in own for row in estimate.left]
         priced, system, unknown = list[str](), list[str](), list[str]()
         for row in {(row.name, row.why): row for row in every}.values():
             if row.low is not None:
@@ -290,7 +290,7 @@ def _left_blocks(estimates: Sequence[Estimate]) -> Iterator[Block]:
                 priced.append(f"{row.name} {_span(row.low, row.high)} [{number}]")
             else:
                 # How often it comes, in all cases.
-                times = sum(one.times for one in every if one.name == row.name)
+                times = sum(left.times for left in every if left.name == row.name)
                 name = f"{row.name} x{times}" if times > 1 else row.name
                 (unknown if row.why == UNKNOWN else system).append(name)
         parts = (
@@ -314,12 +314,12 @@ def estimate_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
     every: list[str] = []
     for case in cases:
         label = case.name
-        for one in case.estimates or ():
-            old, new = one.old, one.new
+        for both in case.estimates or ():
+            old, new = both.old, both.new
             ends = cycle_range(old), cycle_range(new), _change(new.low - old.low)
-            table.row(label, one.core, *ends, f"{new.steady:g}", _change(new.steady - old.steady))
+            table.row(label, both.core, *ends, f"{new.steady:g}", _change(new.steady - old.steady))
             label = ""
-            every.append(one.llvm)
+            every.append(both.llvm)
     return ["", f"Cycles by {_models(every)} (not measured):", "", table] if every else []
 
 
@@ -331,26 +331,26 @@ def _change(cycles: float) -> str:
 
 def series_estimate_blocks(series: Series, columns: Iterable[SeriesColumn]) -> list[Block]:
     """A row a patch: each core's cycles, the step from the last row that has some; or []."""
-    first = series.rows[0].cases
-    found = [
-        (column, one)
+    base = series.rows[0].cases
+    firsts = [
+        (column, estimate)
         for column in columns
-        if column.name in first
-        for one in first[column.name].estimates or ()
+        if column.name in base
+        for estimate in base[column.name].estimates or ()
     ]
-    if not found:
+    if not firsts:
         return []
     layout = [Column(), text_column("cycles (not measured)", most=21)]
-    for column, one in found:
-        title = f"{column.name} on {one.core}"
+    for column, estimate in firsts:
+        title = f"{column.name} on {estimate.core}"
         layout += [Column(name, group=title) for name in ("cycles", "step")]
     table = Table(layout, keys=2)
     last: dict[int, float] = {}
     for row in series.rows:
         cells: list[object] = []
-        for number, (column, first_one) in enumerate(found):
+        for number, (column, first) in enumerate(firsts):
             cell = row.cases.get(column.name)
-            own = [one for one in (cell and cell.estimates) or () if one.core == first_one.core]
+            own = [on for on in (cell and cell.estimates) or () if on.core == first.core]
             if not own:
                 cells += [None if row.cases else "", ""]
                 continue
@@ -358,33 +358,33 @@ def series_estimate_blocks(series: Series, columns: Iterable[SeriesColumn]) -> l
             last[number] = own[0].low
             cells += [cycle_range(own[0]), step]
         table.row(row.patch, row.subject if row.patch else "Baseline", *cells)
-    return ["", f"By {_models(one.llvm for _, one in found)}:", "", table]
+    return ["", f"By {_models(estimate.llvm for _, estimate in firsts)}:", "", table]
 
 
 def miss_blocks(cases: Sequence[CaseResult | AnnotatedCase]) -> list[Block]:
     """The misses that a model says of the cases, a table a core below a blank line; or []."""
-    found: dict[str, list[tuple[str, Misses]]] = {}
+    by_core: dict[str, list[tuple[str, Misses]]] = {}
     for case in cases:
-        for one in case.misses:
-            found.setdefault(one.core, []).append((case.name, one))
+        for misses in case.misses:
+            by_core.setdefault(misses.core, []).append((case.name, misses))
     blocks: list[Block] = []
-    for core, rows in found.items():
+    for core, rows in by_core.items():
         levels = []
         for level in rows[0][1].levels:
             # Of a TLB how many pages it holds.
             pages = str(level.bytes // level.line) if level.name.endswith("TLB") else ""
             levels.append(Column(pages or size_name(level.bytes), group=level.name))
         table = Table([*map(text_column, ("case", "caches")), *levels], keys=2)
-        for name, one in rows:
-            table.row(name, "warm", *one.warm)
-            for walks, more in ((one.walked, ""), (one.walked_with_code, " + code")):
-                before = one.warm
+        for name, misses in rows:
+            table.row(name, "warm", *misses.warm)
+            for walks, more in ((misses.walked, ""), (misses.walked_with_code, " + code")):
+                before = misses.warm
                 # A walk that changes nothing is left out.
                 for size, counts in walks if len(rows) <= _FEW_CASES else ():
                     if counts != before:
                         table.row("", f"after {size_name(size)}{more}", *counts)
                         before = counts
-            table.row("", "cold", *one.cold)
+            table.row("", "cold", *misses.cold)
         blocks += ["", f"Misses on {core} by a model (not measured):", "", table, ""]
         blocks += [Prose(f"Sizes and ways: {rows[0][1].source}")]
     return blocks
@@ -401,8 +401,8 @@ def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = 
     # Figures with the same source and note share a number.
     sources = list(dict.fromkeys((figure.source, figure.note) for figure in every))
     for kind, figures in (("act", table.figures), ("instruction", table.instructions)):
-        words = map(text_column, ("interval", "assume", "source"))
-        rows = Table((text_column(kind), Column("value"), *words))
+        texts = map(text_column, ("interval", "assume", "source"))
+        rows = Table((text_column(kind), Column("value"), *texts))
         for name, figure in figures.items():
             ends = f"{_short(figure.low)} - {_short(figure.high)}" if figure.has_interval else ""
             source = f"[{sources.index((figure.source, figure.note)) + 1}]"
@@ -431,8 +431,8 @@ def _short(value: float) -> str:
 
 def list_layout(tables: Iterable[CostTable]) -> Layout:
     """Lays out a row a table: its name, architecture and unit, and what it is of."""
-    words = map(text_column, ("name", "arch", "unit"))
-    rows = Table((*words, *map(Column, ("vl", "acts", "instructions"))))
+    texts = map(text_column, ("name", "arch", "unit"))
+    rows = Table((*texts, *map(Column, ("vl", "acts", "instructions"))))
     for table in tables:
         counts = (len(table.figures) or None, len(table.instructions) or None)
         unit = table.unit if table.figures else "cycles"

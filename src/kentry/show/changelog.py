@@ -29,7 +29,7 @@ def recording_changelog(recording: Recording) -> Layout:
     arch = find_arch(recording.kernel["arch"])
     blocks: list[Block] = []
     if cases := cases_without_state(recording):
-        values = ", ".join(f"{one.name} {one.metrics[INSTRUCTIONS].value}" for one in cases)
+        values = ", ".join(f"{case.name} {case.metrics[INSTRUCTIONS].value}" for case in cases)
         blocks += [Prose(f"Kernel instructions of each case: {values}")]
         blocks += [*beside.recording_context_blocks(recording, cases), ""]
     if cells_of(recording):
@@ -40,7 +40,7 @@ def recording_changelog(recording: Recording) -> Layout:
     counted = [case.metrics[INSTRUCTIONS] for case in recording.cases]
     facts = [
         *provenance.facts_of_sides({"": recording}, "kernel"),
-        *provenance.window_facts([(one.agreeing, one.windows) for one in counted]),
+        *provenance.window_facts([(count.agreeing, count.windows) for count in counted]),
         provenance.not_measured_fact([arch.name]),
         *provenance.caveat_facts([*recording.caveats, *case_caveats(recording.cases)]),
     ]
@@ -54,8 +54,8 @@ def series_changelog(series: Series) -> Layout:
     rows = []
     for row in series.rows:
         problems = {
-            arch: structs.replace(one, sentence=provenance.harmless(one.sentence))
-            for arch, one in row.problems.items()
+            arch: structs.replace(problem, sentence=provenance.harmless(problem.sentence))
+            for arch, problem in row.problems.items()
         }
         rows.append(
             structs.replace(row, subject=provenance.harmless(row.subject), problems=problems)
@@ -166,9 +166,9 @@ def _verdict_blocks(cases: Sequence[CaseComparison]) -> Iterator[Block]:
         new = beside.counted(case.new, case)
         table.row(label, case.old, "->", new, f"({signed(case.delta)}{share}) {case.verdict}")
     yield table
-    for words, names in same.items():
+    for what, names in same.items():
         if names:
-            yield Prose(f"{words}: {', '.join(names)}")
+            yield Prose(f"{what}: {', '.join(names)}")
 
 
 def _is_changed(case: CaseComparison) -> bool:

@@ -87,9 +87,9 @@ def frames(
 ) -> list[Frame]:
     """The parts of a path, and below them its calls, which say how the functions changed."""
     deltas = {
-        name: one
-        for one in changed or ()
-        for name, _ in ((*one.renamed.old, *one.renamed.new) if one.renamed else ((one.name, 0),))
+        name: row
+        for row in changed or ()
+        for name, _ in ((*row.renamed.old, *row.renamed.new) if row.renamed else ((row.name, 0),))
     }
     names = [
         part.name
@@ -97,42 +97,42 @@ def frames(
         for part in parts(call, arch)
         for _ in part.instructions
     ]
-    found, total, first = [], len(code), 0
+    drawn, total, first = [], len(code), 0
     for part, same in groupby(names):
         count = len(list(same))
         title = f"{part}: {count} of {total} instructions ({share(count, total)})"
         kind = "part" if changed is not None else f"part {part}"
-        found.append(Frame(part, first, count, 0, kind, title))
+        drawn.append(Frame(part, first, count, 0, kind, title))
         first += count
     calls = spans(code, arch)
     own = Counter(calls.inner)
     depths: list[int] = []
-    for index, one in enumerate(calls.spans):
-        depths.append(1 if one.caller is None else depths[one.caller] + 1)
-        size, kind = one.end - one.start, names[one.start]
-        title = f"{one.function}: {size} of {total} instructions"
+    for index, call in enumerate(calls.spans):
+        depths.append(1 if call.caller is None else depths[call.caller] + 1)
+        size, kind = call.end - call.start, names[call.start]
+        title = f"{call.function}: {size} of {total} instructions"
         title += f" ({share(size, total)}), {own[index]} its own, in {kind}"
         if changed is not None:
-            delta, kind = deltas.get(base_name(one.function)), "same"
+            delta, kind = deltas.get(base_name(call.function)), "same"
             if delta:
                 kind = "worse" if delta.delta > 0 else "better" if delta.delta else "same"
                 if delta.delta and not (delta.old and delta.new):
                     kind = "removed" if delta.old else "added"
                 title += f"; in the whole path {delta.old} -> {delta.new} ({delta.delta:+d})"
-        found.append(Frame(one.function, one.start, size, depths[index], kind, title))
-    return sorted(found, key=lambda frame: (frame.depth, frame.first))
+        drawn.append(Frame(call.function, call.start, size, depths[index], kind, title))
+    return sorted(drawn, key=lambda frame: (frame.depth, frame.first))
 
 
 def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
     """The path, `scale` instructions wide; widths are in per cent, so that a script can zoom."""
-    least = sorted((one.size for one in frames), reverse=True)[_FRAMES:][:1] or [0]
-    drawn = [one for one in frames if one.size > least[0]]
+    least = sorted((frame.size for frame in frames), reverse=True)[_FRAMES:][:1] or [0]
+    drawn = [frame for frame in frames if frame.size > least[0]]
     boxes = []
-    for one in drawn:
-        x, wide = 100 * one.first / scale, 100 * one.size / scale
-        y = _ROW * one.depth
-        boxes.append(_FRAME.format(one.kind, x, y, wide, _ROW - 1, one.title, one.name))
-    height = _ROW * (1 + max((one.depth for one in drawn), default=0))
+    for frame in drawn:
+        x, wide = 100 * frame.first / scale, 100 * frame.size / scale
+        y = _ROW * frame.depth
+        boxes.append(_FRAME.format(frame.kind, x, y, wide, _ROW - 1, frame.title, frame.name))
+    height = _ROW * (1 + max((frame.depth for frame in drawn), default=0))
     return _ICICLE.format(height, label, label, Markup("").join(boxes))
 
 
@@ -166,11 +166,11 @@ class _Axis(NamedTuple):
         if span <= 0:
             return [self.low]
         size = 10 ** math.floor(math.log10(span / 4))
-        step = next(one * size for one in (1, 2, 5, 10) if span / (one * size) <= _TICKS)
+        step = next(factor * size for factor in (1, 2, 5, 10) if span / (factor * size) <= _TICKS)
         if whole:
             step = max(1, round(step))
         first = math.ceil(self.low / step)
-        return [one * step for one in range(first, math.floor(self.high / step) + 1)]
+        return [multiple * step for multiple in range(first, math.floor(self.high / step) + 1)]
 
 
 class _Plot:
@@ -186,9 +186,9 @@ class _Plot:
     def rect(self, kind: str, x: float, y: float, wide: float, tall: float, title: str) -> None:
         self.add(_RECT, kind, x, y, wide, tall, _TITLE.format(title) if title else "")
 
-    def path(self, kind: str, places: Sequence[tuple[float, float]], join: str) -> None:
-        text = "".join(join.format(*place) for place in places[1:])
-        first = "M{:.1f},{:.1f}".format(*places[0])
+    def path(self, kind: str, points: Sequence[tuple[float, float]], join: str) -> None:
+        text = "".join(join.format(*point) for point in points[1:])
+        first = "M{:.1f},{:.1f}".format(*points[0])
         self.add(_PATH, kind, first + text)
 
     def whisker(self, kind: str, ends: Sequence[float], y: float) -> None:
@@ -238,30 +238,30 @@ def waterfall(base: int, bars: Sequence[Point], label: str) -> Markup:
     up = _Axis(low, high, plot.bottom, _TOP)
     wide = (_WIDTH - _LEFT - _RIGHT) / (len(bars) + 2)
 
-    def column(place: int, start: float, end: float, kind: str, title: str) -> None:
+    def column(step: int, start: float, end: float, kind: str, title: str) -> None:
         tall = max(abs(start - end), 2)
-        plot.rect(kind, _LEFT + wide * (place + 0.1), min(start, end), wide * 0.8, tall, title)
+        plot.rect(kind, _LEFT + wide * (step + 0.1), min(start, end), wide * 0.8, tall, title)
 
-    def name(place: int, text: str) -> None:
-        if not place % (1 + len(bars) // _NUMBERED):
-            plot.add(_TEXT, "middle", _LEFT + wide * (place + 0.5), plot.bottom + 16, text)
+    def name(step: int, text: str) -> None:
+        if not step % (1 + len(bars) // _NUMBERED):
+            plot.add(_TEXT, "middle", _LEFT + wide * (step + 0.5), plot.bottom + 16, text)
 
     plot.y_axis(up, whole=True)
     column(0, up.at(low), up.at(base), "total", f"base: {base}")
     name(0, "base")
-    for place, bar in enumerate(bars, start=1):
-        before, after = up.at(totals[place - 1]), up.at(totals[place])
+    for step, bar in enumerate(bars, start=1):
+        before, after = up.at(totals[step - 1]), up.at(totals[step])
         kind = "worse" if bar.y > 0 else "better" if bar.y < 0 else "same"
-        start = _LEFT + wide * (place - 1)
+        start = _LEFT + wide * (step - 1)
         plot.add(_LINE, "joint", start + wide * 0.9, before, start + wide * 1.1, before)
         since = len(plot.parts)
-        column(place, before, after, kind if bar.mark == "point" else bar.mark, bar.title)
+        column(step, before, after, kind if bar.mark == "point" else bar.mark, bar.title)
         if bar.y and len(bars) <= _NUMBERED:
             above = min(before, after) - 4
             plot.add(
-                _TEXT, "value middle", _LEFT + wide * (place + 0.5), above, f"{round(bar.y):+d}"
+                _TEXT, "value middle", _LEFT + wide * (step + 0.5), above, f"{round(bar.y):+d}"
             )
-        name(place, bar.label)
+        name(step, bar.label)
         plot.link(since, bar.link, bar.title)
     end = len(bars) + 1
     column(end, up.at(low), up.at(totals[-1]), "total", f"end: {totals[-1]}")
@@ -285,33 +285,33 @@ def line(
 
     `named` are the texts below the x axis, else whole numbers; `levels` lines across the chart.
     """
-    ys = [*(one.y for one in points), *(value for value, _ in levels)]
+    ys = [*(point.y for point in points), *(value for value, _ in levels)]
     scaled = math.log10 if logarithmic else float
     plot, right = _Plot(label), _WIDTH - _RIGHT
-    xs = [scaled(one.x) for one in points]
+    xs = [scaled(point.x) for point in points]
     across = _Axis(min(xs), max(xs), _LEFT, right)
     up = _Axis(*_extent(ys, 0.08, abs(max(ys))), plot.bottom, _TOP)
     if band:
-        first, last = (across.at(scaled(one)) for one in band)
+        first, last = (across.at(scaled(edge)) for edge in band)
         plot.rect("band", first, _TOP, max(last - first, 1), plot.bottom - _TOP, "")
-    plot.y_axis(up, whole=all(float(one).is_integer() for one in ys))
-    ticks = named or [(one, number(round(one))) for one in across.ticks(whole=True)]
+    plot.y_axis(up, whole=all(float(value).is_integer() for value in ys))
+    ticks = named or [(tick, number(round(tick))) for tick in across.ticks(whole=True)]
     plot.x_axis((across.at(scaled(value)), text) for value, text in ticks)
-    places = [(across.at(x), up.at(one.y)) for x, one in zip(xs, points, strict=True)]
+    positions = [(across.at(x), up.at(point.y)) for x, point in zip(xs, points, strict=True)]
     if shape != "dots":
-        plot.path("curve", places, "H{:.1f}V{:.1f}" if shape == "steps" else "L{:.1f},{:.1f}")
+        plot.path("curve", positions, "H{:.1f}V{:.1f}" if shape == "steps" else "L{:.1f},{:.1f}")
     for value, name in levels:
         plot.add(_LINE, "level", _LEFT, up.at(value), right, up.at(value))
         plot.add(_TEXT, "end caption", right, up.at(value) - 4, name)
     # Thousands of points are a line; only those that are marked can be seen.
     every = len(points) <= _DOTS or shape == "dots"
-    for one, (left, level) in zip(points, places, strict=True):
-        if every or one.mark != "point":
-            plot.add(_CIRCLE, one.mark, left, level, 3 if one.mark == "point" else 5, one.title)
-            if one.link:
-                plot.link(len(plot.parts) - 1, one.link, one.title)
-            if one.label:
-                plot.add(_TEXT, "end caption", left - 7, level - 5, one.label)
+    for point, (left, level) in zip(points, positions, strict=True):
+        if every or point.mark != "point":
+            plot.add(_CIRCLE, point.mark, left, level, 5 - 2 * (point.mark == "point"), point.title)
+            if point.link:
+                plot.link(len(plot.parts) - 1, point.link, point.title)
+            if point.label:
+                plot.add(_TEXT, "end caption", left - 7, level - 5, point.label)
     plot.unit(x)
     plot.add(_TEXT, "caption", 4, _TOP - 6, y)
     return plot.drawing()
@@ -327,15 +327,15 @@ def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
     plot.x_axis(((across.at(tick), f"{tick:g}") for tick in across.ticks()), grid=True)
     plot.add(_LINE, "zero", across.at(0), _TOP, across.at(0), plot.bottom)
     plot.unit(unit)
-    for place, row in enumerate(rows):
-        middle, name = _TOP + 22 * place + 11, f"{row.name} {row.metric}"
+    for index, row in enumerate(rows):
+        middle, name = _TOP + 22 * index + 11, f"{row.name} {row.metric}"
         value = row.percent or 0
         if row.floor:
             edge = across.at(-row.floor)
             wide = across.at(row.floor) - edge
             plot.rect("floor", edge, middle - 9, wide, 18, "the noise floor")
         if row.interval:
-            plot.whisker(row.verdict, [across.at(one) for one in row.interval], middle)
+            plot.whisker(row.verdict, [across.at(end) for end in row.interval], middle)
         title = f"{name}: {change_with_interval(value, row.interval)} {row.verdict}"
         plot.add(_CIRCLE, row.verdict, across.at(value), middle, 4, title)
         name = name[: _MOST_LABEL - 1] + "\u2026" if len(name) > _MOST_LABEL else name
@@ -343,13 +343,13 @@ def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
     return plot.drawing()
 
 
-def spread(one: Distribution, label: str, beside: Distribution | None = None) -> Markup:
+def spread(own: Distribution, label: str, beside: Distribution | None = None) -> Markup:
     """A histogram of the processes' values with interval and floor, on one axis with `beside`."""
-    values, value, unit = one.values, one.value, one.unit
+    values, value, unit = own.values, own.value, own.unit
     # A floor is a share of the value.
-    wide = (one.floor or 0) * value
+    wide = (own.floor or 0) * value
     others = beside.values if beside else ()
-    edges = [*values, *others, value, *(one.interval or ()), value - wide, value + wide]
+    edges = [*values, *others, value, *(own.interval or ()), value - wide, value + wide]
     low, high = min(edges), max(edges)
     plot = _Plot(label, 150)
     across = _Axis(*_extent(edges, 0.04, abs(high)), _LEFT, _WIDTH - _RIGHT)
@@ -362,19 +362,19 @@ def spread(one: Distribution, label: str, beside: Distribution | None = None) ->
     bins = max(8, min(40, round(2 * math.sqrt(len(values)))))
     size = (high - low) / bins or 1
     counts = [0] * bins
-    for found in values:
-        counts[min(bins - 1, int((found - low) / size))] += 1
-    for place, times in enumerate(counts):
+    for taken in values:
+        counts[min(bins - 1, int((taken - low) / size))] += 1
+    for index, times in enumerate(counts):
         if times:
-            first, last = low + place * size, low + (place + 1) * size
+            first, last = low + index * size, low + (index + 1) * size
             start, end = across.at(first), across.at(last)
             tall = (plot.bottom - _TOP - 24) * times / max(counts)
             title = f"{times} of {len(values)} processes: {first:.5g} to {last:.5g} {unit}"
             top = plot.bottom - tall
             plot.rect("bin", start + 0.5, top, max(end - start - 1, 1), tall, title)
     plot.add(_LINE, "axis", _LEFT, plot.bottom, _WIDTH - _RIGHT, plot.bottom)
-    if one.interval:
-        plot.whisker("total", [across.at(end) for end in one.interval], _TOP + 8)
+    if own.interval:
+        plot.whisker("total", [across.at(end) for end in own.interval], _TOP + 8)
     plot.add(_CIRCLE, "total", across.at(value), _TOP + 8, 4, f"{value:.6g} {unit}")
     plot.unit(unit)
     return plot.drawing()

@@ -54,8 +54,8 @@ def comparison_layout(
     """Lays out a comparison; without `of_metrics` only instructions have tables of functions."""
     old, new, rows = comparison.old, comparison.new, comparison.rows
     packed = comparison.modal_paths
-    places = {id(row): f"row-{place}" for place, row in enumerate(rows)}
-    folds, opened = _folds(comparison, shown, places, of_metrics=of_metrics)
+    links = {id(row): f"row-{number}" for number, row in enumerate(rows)}
+    folds, opened = _folds(comparison, shown, links, of_metrics=of_metrics)
     table = verdict_table(width=_ROW)
     last = ""
     for row in rows:
@@ -65,7 +65,7 @@ def comparison_layout(
             before, after = timed_values(row)
         else:
             after = beside.counted(row.new, row)
-        link = places[id(row)] if label and places[id(row)] in opened else ""
+        link = links[id(row)] if label and links[id(row)] in opened else ""
         verdict = Cell(_verdict(row), _word(row))
         table.row(Cell(label, link=link), before, "->", after, verdict)
         last = row.name
@@ -100,7 +100,7 @@ def comparison_layout(
 
 
 def _folds(
-    comparison: Comparison, shown: int | None, places: dict[int, str], *, of_metrics: bool
+    comparison: Comparison, shown: int | None, links: dict[int, str], *, of_metrics: bool
 ) -> tuple[list[Block], list[str]]:
     packed, times = comparison.modal_paths, comparison.distributions or {}
     # What was imported may be of an architecture that kentry does not know.
@@ -112,7 +112,7 @@ def _folds(
         is_metric, pair = case.metric != INSTRUCTIONS, paths.get(case.name)
         if not case.delta and (is_metric or pair is None):
             continue
-        opened.append(places[id(case)])
+        opened.append(links[id(case)])
         fold = _fold(case, comparison, shown, pair, arch)
         fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN_ON_A_PAGE)
         if case.delta and (not is_metric or (of_metrics and case.functions)):
@@ -120,7 +120,7 @@ def _folds(
         else:
             folds.append(OnPage([fold]))
     for noisy in comparison.timed:
-        opened.append(places[id(noisy)])
+        opened.append(links[id(noisy)])
         fold = _timed_fold(noisy, comparison, times.get(noisy.name, {}).get(noisy.metric))
         folds.append(OnPage([replace(fold, id=opened[-1], open=True)]))
     return folds, opened
@@ -132,8 +132,8 @@ def _page_summary(rows: Sequence[Row]) -> str:
         amount = f"{row.delta:+d}" if isinstance(row, CaseComparison) else bare_change(row)
         return f"{row.name}: {_word(row)}, {amount} {row.metric}"
     counts = Counter(map(_word, rows))
-    words = (WORSE, BETTER, *_LAYOUT_WORDS.values(), UNDECIDED, SAME)
-    told = [f"{counts[one]} {one}" for one in words if counts[one]]
+    verdicts = (WORSE, BETTER, *_LAYOUT_WORDS.values(), UNDECIDED, SAME)
+    told = [f"{counts[verdict]} {verdict}" for verdict in verdicts if counts[verdict]]
     return f"{', '.join(told)}, of {len(rows)}"
 
 
@@ -187,17 +187,17 @@ def verdict_table(indent: str = "", width: int | None = None) -> Table:
 
 def comparison_caveats(comparison: Comparison) -> list[Caveat]:
     """The caveats of the comparison, then those of its rows and tables, each once."""
-    found = list(comparison.caveats)
+    notes = list(comparison.caveats)
     tables = (case.functions for case in comparison.cases if case.delta)
     if any(row.delta and row.renamed for rows in tables for row in rows):
-        found.append(caveats.by_body())
+        notes.append(caveats.by_body())
     counted = [*comparison.cases, *comparison.metrics]
-    found += [caveat for case in counted for caveat in case.caveats]
+    notes += [caveat for case in counted for caveat in case.caveats]
     # A mark in the table says so.
-    found = [one for one in found if one["kind"] != caveats.sum_of_contexts.kind]
-    found += [caveat for row in comparison.timed for caveat in row.caveats]
+    notes = [note for note in notes if note["kind"] != caveats.sum_of_contexts.kind]
+    notes += [caveat for row in comparison.timed for caveat in row.caveats]
     cycles = any(case.estimates for case in comparison.cases)
-    return without_model_notes(caveats.unique(found), cycles=cycles)
+    return without_model_notes(caveats.unique(notes), cycles=cycles)
 
 
 def purpose_blocks(case: CaseComparison) -> list[Block]:
@@ -294,8 +294,8 @@ def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
     for side in (comparison.old, comparison.new):
         target = side.timed_target
         kind = "elsewhere (imported)" if target["kind"] == "import" else str(target["kind"])
-        words = [f"{label}{target[key]}" for key, label in labels.items() if target.get(key)]
-        machines.append(", ".join([kind, *words]))
+        facts_of = [f"{label}{target[key]}" for key, label in labels.items() if target.get(key)]
+        machines.append(", ".join([kind, *facts_of]))
     old, new = machines
     facts = [f"timed on {old}"]
     if old != new:
@@ -305,7 +305,7 @@ def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
         groups = f"{paired.groups} groups of processes in {boots}"
         how = groups if paired.groups else f"{boots} of each"
         facts.append(f"old and new interleaved: {how}")
-    estimators = {one for row in comparison.timed for one in row.estimators}
+    estimators = {estimator for row in comparison.timed for estimator in row.estimators}
     return [*facts, f"value: {estimators.pop()}"] if len(estimators) == 1 else facts
 
 

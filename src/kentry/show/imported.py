@@ -28,33 +28,33 @@ class _Row(NamedTuple):
     step: str
 
 
-def _rows(one: import_file.Imported) -> list[_Row]:
+def _rows(file: import_file.Imported) -> list[_Row]:
     """Every number; the base is the side whose name says "before", or else the first side."""
     by_metric: dict[tuple[str, str], list[import_file.Samples]] = {}
-    for group in import_file.samples(one.numbers):
+    for group in import_file.samples(file.numbers):
         by_metric.setdefault((group.first.case, group.first.metric), []).append(group)
     rows: list[_Row] = []
     for groups in by_metric.values():
         first = next((group for group in groups if _BEFORE.search(group.first.side)), groups[0])
-        for place, group in enumerate(groups):
+        for index, group in enumerate(groups):
             # A side without a name may be anything.
             named = first.first.side and group.first.side and not group.first.percent_of
             base = first if named and group is not first else None
             change = group.change_from(base) if base else ""
-            has_step = base and place and len(groups) > 2
-            step = group.change_from(groups[place - 1]) if has_step else ""
+            has_step = base and index and len(groups) > 2
+            step = group.change_from(groups[index - 1]) if has_step else ""
             rows += [_Row(number, group, base, change, step) for number in group.numbers]
-    order = {id(number): place for place, number in enumerate(one.numbers)}
+    order = {id(number): index for index, number in enumerate(file.numbers)}
     return sorted(rows, key=lambda row: order[id(row.number)])
 
 
 def imported_layout(files: Sequence[import_file.Imported], written: Sequence[str] = ()) -> Layout:
     """Lays out a table a file, what the numbers cannot support, and the files that were written."""
     blocks: list[Block] = []
-    for one in files:
-        head = [f"{one.name}: {', '.join(one.formats)}", *([one.arch] if one.arch else [])]
-        blocks += [Prose("; ".join(head)), _table(_rows(one))]
-        for percent_of in dict.fromkeys(n.percent_of for n in one.numbers if n.percent_of):
+    for file in files:
+        head = [f"{file.name}: {', '.join(file.formats)}", *([file.arch] if file.arch else [])]
+        blocks += [Prose("; ".join(head)), _table(_rows(file))]
+        for percent_of in dict.fromkeys(n.percent_of for n in file.numbers if n.percent_of):
             blocks += [Prose(f"percentages of: {percent_of}", then="    ")]
         blocks.append("")
     for caveat in _caveats(files):
@@ -84,7 +84,7 @@ def _table(rows: Sequence[_Row]) -> Table:
 
 
 def _caveats(files: Sequence[import_file.Imported]) -> list[caveats.Caveat]:
-    metrics = {number.metric for one in files for number in one.numbers}
+    metrics = {number.metric for file in files for number in file.numbers}
     notes = [caveats.imported_numbers()]
     if import_file.TICKS in metrics:
         notes.append(caveats.imported_ticks())
@@ -96,9 +96,9 @@ def _caveats(files: Sequence[import_file.Imported]) -> list[caveats.Caveat]:
 def imported_to_json(files: Sequence[import_file.Imported]) -> dict[str, Any]:
     """kentry/import/1."""
     documents = []
-    for one in files:
+    for file in files:
         numbers = []
-        for row in _rows(one):
+        for row in _rows(file):
             number, base = row.number, None
             if row.base:
                 blocks = [sample.line for sample in row.base.numbers]
@@ -115,6 +115,6 @@ def imported_to_json(files: Sequence[import_file.Imported]) -> dict[str, Any]:
                     absent=["interval", *number.lacks],
                 )
             )
-        documents.append(ImportedFile(one.name, list(one.formats), one.arch or None, numbers))
+        documents.append(ImportedFile(file.name, list(file.formats), file.arch or None, numbers))
     document: dict[str, Any] = to_builtins(ImportDocument(documents, _caveats(files)))
     return document

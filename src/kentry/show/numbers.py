@@ -21,8 +21,8 @@ def significant(value: float, digits: int = SIGNIFICANT) -> str:
     """A number with this many significant digits and no exponent; "0" if it is not above 0."""
     if value <= 0:
         return "0"
-    places = digits - 1 - math.floor(math.log10(value))
-    text = f"{value:.{min(max(places, 0), _MOST_DECIMALS)}f}"
+    decimals = digits - 1 - math.floor(math.log10(value))
+    text = f"{value:.{min(max(decimals, 0), _MOST_DECIMALS)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -44,7 +44,7 @@ def per_call(count: int, calls: int) -> str:
 def duration(ns: float) -> str:
     """A time with its unit and three digits: "100 us", "1.5 s"."""
     units = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
-    unit, size = next((one for one in units if ns >= one[1]), ("ns", 1))
+    unit, size = next((pair for pair in units if ns >= pair[1]), ("ns", 1))
     return f"{ns / size:.3g} {unit}"
 
 

@@ -43,7 +43,7 @@ _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
     """The whole page; `notes` are sentences about all documents."""
     script, style = _part("page.js"), _part("charts.css") + _part("page.css")
-    words = {
+    variables = {
         "documents": documents,
         "notes": notes,
         # The page's own files.
@@ -53,7 +53,7 @@ def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
         f" script-src '{_hash(script)}'; style-src '{_hash(style)}'",
         "version": __version__,
     }
-    text = _environment().get_template("base.html").render(words) + "\n"
+    text = _environment().get_template("base.html").render(variables) + "\n"
     return _UNSEEN.sub("\ufffd", text)
 
 
@@ -103,9 +103,9 @@ def _environment() -> Environment:
 
 
 def _class_of(column: Column, cell: object) -> Markup:
-    words = ["text"] if column.left else []
-    words += [cell.kind] if isinstance(cell, Cell) and cell.kind else []
-    return Markup(' class="{}"').format(" ".join(words)) if words else Markup("")
+    classes = ["text"] if column.left else []
+    classes += [cell.kind] if isinstance(cell, Cell) and cell.kind else []
+    return Markup(' class="{}"').format(" ".join(classes)) if classes else Markup("")
 
 
 def _part(name: str) -> str:

@@ -15,9 +15,9 @@ from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain
 
 
-def place_text(lines: Sequence[SourceLine]) -> str:
+def source_text(lines: Sequence[SourceLine]) -> str:
     """The line, without its file's folder; after "<" the outermost one that it was inlined into."""
-    names = [f"{one.file.rpartition('/')[2]}:{one.line}" for one in lines]
+    names = [f"{line.file.rpartition('/')[2]}:{line.line}" for line in lines]
     return plain(" < ".join([names[0], "...", names[-1]] if len(names) > 2 else names))
 
 
@@ -52,14 +52,14 @@ def _case_blocks(case: annotation.AnnotatedCase) -> list[Block]:
 
 def _part_lines(part: annotation.PathPart) -> Iterator[str]:
     yield f"{part.part} ({len(part.instructions)})"
-    places = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
-    width = max(map(len, places))
+    addresses = [f"{insn.function}+{insn.offset:#x}" for insn in part.instructions]
+    width = max(map(len, addresses))
     texts = [
-        f"  {place:<{width}}  {'  ' * insn.depth}{insn.text}"
-        for place, insn in zip(places, part.instructions, strict=True)
+        f"  {address:<{width}}  {'  ' * insn.depth}{insn.text}"
+        for address, insn in zip(addresses, part.instructions, strict=True)
     ]
     column = max(map(len, texts))
-    sources = ["", *(place_text(insn.source_lines or ()) for insn in part.instructions)]
+    sources = ["", *(source_text(insn.source_lines or ()) for insn in part.instructions)]
     for text, (before, source) in zip(texts, pairwise(sources), strict=True):
         yield f"{text:<{column}}  {source}" if source and source != before else text
 
@@ -100,9 +100,9 @@ def path_summary(case: annotation.PathDiff) -> Iterator[Block]:
         f"{case.name}: {case.old} -> {case.new} kernel instructions ({case.delta:+d}):"
         f" {case.added} added, {case.removed} removed, {moved}{case.same} the same"
     )
-    for one in case.renamed:
+    for both in case.renamed:
         old, new = (
-            " + ".join(f"{name} ({share})" for name, share in side) for side in (one.old, one.new)
+            " + ".join(f"{name} ({share})" for name, share in side) for side in (both.old, both.new)
         )
         yield Prose(f"{new} <- {old}", "  ", "    ")
 
@@ -125,11 +125,11 @@ class LeftOut(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An instruction; `place` is "" where it is that of the line before."""
+    """An instruction; `source` is "" where it is that of the line before."""
 
     row: annotation.Row
     own: annotation.PlacedInstruction
-    place: str
+    source: str
 
 
 def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftOut | Line]:
@@ -156,24 +156,24 @@ def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftO
     # A line about one instruction would say less than the instruction.
     inside = range(1, len(rows) - 1)
     shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] == heads[at + 1]}
-    head, place = -1, (False, "")
-    for is_shown, places in groupby(range(len(rows)), lambda at: at in shown):
+    head, last_source = -1, (False, "")
+    for is_shown, indexes in groupby(range(len(rows)), lambda at: at in shown):
         if not is_shown:
-            place = (False, "")
-            left = [rows[at] for at in places]
+            last_source = (False, "")
+            left = [rows[at] for at in indexes]
             constants = sum(row.times for row in left if row.constants_differ)
             names = dict.fromkeys(row.new.function for row in left if row.new)
             yield LeftOut(sum(row.times for row in left), constants, list(names))
             continue
-        for at in places:
+        for at in indexes:
             row, (start, own_head) = rows[at], heads[at]
             if start != head:
                 yield own_head
-                head, place = start, (False, "")
+                head, last_source = start, (False, "")
             # Each side has lines of its own.
             is_old = row.change in (annotation.REMOVED, annotation.MOVED_FROM)
             own = row.old if is_old else row.new
             assert own
-            own_place = is_old, place_text(own.source_lines or ())
-            yield Line(row, own, "" if own_place == place else own_place[1])
-            place = (False, "") if row.change == annotation.SAME else own_place
+            own_source = is_old, source_text(own.source_lines or ())
+            yield Line(row, own, "" if own_source == last_source else own_source[1])
+            last_source = (False, "") if row.change == annotation.SAME else own_source

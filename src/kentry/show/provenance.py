@@ -75,7 +75,7 @@ def processor_lines(*targets: Mapping[str, Any]) -> list[Block]:
         return [Prose(line, then="  ") for line in lines[:1] if line]
     said = zip(("old", "new"), lines, strict=True)
     # A kernel may mitigate on a processor what an older one does not.
-    names = {one.get("processor") for one in targets}
+    names = {target.get("processor") for target in targets}
     return [
         *(["two processors, so not only the kernel differs:"] if len(names) > 1 else []),
         *(Prose(f"{side}: {line or 'cpu not known'}", "  ", "    ") for side, line in said),
@@ -129,7 +129,7 @@ def provenance_blocks(
     sides: Mapping[str, OnTarget], facts: Iterable[str], *, counted: bool = True
 ) -> list[Block]:
     """The list: kentry's version, then an item a fact; a second line of a fact is not wrapped."""
-    tools = dict.fromkeys(f"{one.tool['name']} {one.tool['version']}" for one in sides.values())
+    tools = dict.fromkeys(f"{side.tool['name']} {side.tool['version']}" for side in sides.values())
     blocks: list[Block] = [f"How it was measured ({', '.join(map(plain, tools))}):"]
     for fact in [*([caveats.not_time()["text"]] if counted else []), *facts]:
         sentence, _, below = fact.partition("\n")
@@ -155,11 +155,11 @@ def facts_of_sides(
             config = "none, the floor is kentry's own"
         linker = f"; linker {origin['linker']}" if origin.get("linker") else ""
         compiler = "none, in assembly" if measured.is_floor else kernel["compiler"]
-        words = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
+        machine = (f"{key} {target[key]}" for key in ("machine", "cpu", "seed") if key in target)
         facts[what][side] = _kernel(kernel)
         facts["config"][side] = harmless(config or "not known")
         facts["compiler"][side] = harmless(f"{compiler or 'not known'}{linker}")
-        facts["emulator"][side] = harmless(", ".join([target.get("emulator", ""), *words]))
+        facts["emulator"][side] = harmless(", ".join([target.get("emulator", ""), *machine]))
         facts["processor"][side] = harmless(_processor_line(target).removeprefix("cpu "))
     for label, texts in facts.items():
         if label == "processor" and not any(texts.values()):
@@ -215,7 +215,7 @@ def not_measured_fact(measured: Collection[str], axes: Collection[str] = (INSTRU
     return f"not measured: {', '.join([*absent, 'cache misses'])}{more}"
 
 
-def caveat_facts(found: Iterable[Caveat]) -> list[str]:
+def caveat_facts(notes: Iterable[Caveat]) -> list[str]:
     """A sentence for each caveat except "not time", which begins the list."""
-    texts = dict.fromkeys(one["text"] for one in found if one["kind"] != caveats.not_time()["kind"])
+    texts = dict.fromkeys(n["text"] for n in notes if n["kind"] != caveats.not_time()["kind"])
     return [harmless(f"note: {text}") for text in texts]

@@ -42,8 +42,8 @@ def recording_layout(
     arch, every = ARCHES.get(recording.kernel["arch"]), recording.cases
     counts: list[Block] = []
     if cases := cases_without_state(recording):
-        places = {case.name: at for at, case in enumerate(every, start=1)}
-        counts += ["", _case_table(cases, floor or {}, places)]
+        numbers = {case.name: at for at, case in enumerate(every, start=1)}
+        counts += ["", _case_table(cases, floor or {}, numbers)]
         counts += recording_context_blocks(recording, cases)
     with_state = len(cells_of(recording))
     if with_state and arch:
@@ -61,14 +61,14 @@ def recording_layout(
         agrees = f"agrees in {checked} of {len(every)} cases."
         blocks += ["", Prose(f"The machine's own counter ({arch.counter.what}) {agrees}")]
     timed = [case for case in every if case.noisy]
-    folds = [_fold(recording, case, place) for place, case in enumerate(every, start=1)]
+    folds = [_fold(recording, case, number) for number, case in enumerate(every, start=1)]
     # One case is open: the first that has something to look at.
     shown = next((fold for fold in folds if any(map(_is_drawn, fold.blocks))), None)
     folds = [replace(fold, open=fold is shown) for fold in folds]
     times = [Section("Times", [_time_table(timed)])] if timed else []
     blocks.append(OnPage([*times, Section("Each case", [charts.ICICLE_HELP, *folds])]))
     counted = len(every) - sum(not case.metrics for case in timed)
-    words = [
+    amounts = [
         f"{count} case{'s' if count > 1 else ''} {what}"
         for count, what in ((counted, "counted"), (len(timed), "timed"))
         if count
@@ -76,7 +76,7 @@ def recording_layout(
     return Layout(
         "recording",
         kernel_name(recording.kernel),
-        ", ".join(words),
+        ", ".join(amounts),
         blocks,
         [*recording.caveats, *case_caveats(every)],
         kernel_facts(recording),
@@ -99,7 +99,7 @@ def case_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
 
 
 def _case_table(
-    cases: Iterable[CaseResult], floor: Mapping[str, int], places: Mapping[str, int]
+    cases: Iterable[CaseResult], floor: Mapping[str, int], numbers: Mapping[str, int]
 ) -> Table:
     firmware = any(case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics)
     columns = [text_column("case"), Column("instructions")]
@@ -109,7 +109,7 @@ def _case_table(
     table = Table(columns, keys=2)
     for case in cases:
         count, below = case.metrics[INSTRUCTIONS], case.metrics.get(_FIRMWARE)
-        name = Cell(case.name, link=f"case-{places[case.name]}")
+        name = Cell(case.name, link=f"case-{numbers[case.name]}")
         cells: list[object] = [name, count.value]
         if floor:
             least = floor.get(case.name)
@@ -142,7 +142,7 @@ def _added_blocks(added: Iterable[AddedByState]) -> Iterator[Block]:
     tables: dict[tuple[object, ...], tuple[CaseComparison, State, list[str]]] = {}
     for case, state, base in added:
         if case.delta:
-            changed = (one for one in case.functions if one.delta)
+            changed = (function for function in case.functions if function.delta)
             call = CaseName.parse(case.name).call
             key = (call, base, case.old, len(case.functions), *changed)
             tables.setdefault(key, (case, base, []))[2].append(str(state))
@@ -177,11 +177,11 @@ def matrix_blocks(recording: Recording, arch: Arch) -> list[Block]:
         )
         above = label
     named = {state.unit for _, state in cells}
-    units = ", ".join(f"{one.name} is {one.what}" for one in arch.vector.units if one.name in named)
+    units = ", ".join(f"{u.name} is {u.what}" for u in arch.vector.units if u.name in named)
     # The kernel code by which each event was found, and the events that have none.
     markers = recording.markers or {}
     known = "; ".join(f"{event}: {label}" for event, label in markers.items())
-    absent = [one.event for one in arch.vector.markers if one.event not in markers]
+    absent = [marker.event for marker in arch.vector.markers if marker.event not in markers]
     blocks: list[Block] = [table, "", Prose(f"markers: {known}")]
     if absent:
         blocks += [Prose(f"not in this kernel, so not counted: {', '.join(absent)}")]
@@ -210,7 +210,7 @@ def _is_drawn(block: Block) -> bool:
     )
 
 
-def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
+def _fold(recording: Recording, case: CaseResult, number: int) -> Fold:
     count = case.metrics.get(INSTRUCTIONS)
     path, arch = case.modal_path, ARCHES.get(recording.kernel["arch"])
     blocks: list[Block] = []
@@ -235,12 +235,12 @@ def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
         table.row("total", Cell(str(whole), "sum"), "")
         blocks.append(Fold("Functions", [table]))
     if len(case.paths) > 1:
-        recorded = sum(one.times for one in case.paths)
+        recorded = sum(path.times for path in case.paths)
         heads = map(Column, ("instructions", "windows", "share"))
         table = Table([*heads, text_column("why")])
-        for one in case.paths:
-            why = one.why or one.role
-            table.row(one.length, one.times, share(one.times, recorded), why)
+        for other in case.paths:
+            why = other.why or other.role
+            table.row(other.length, other.times, share(other.times, recorded), why)
         blocks.append(Fold(f"{len(case.paths)} distinct paths", [table]))
     if path and path.length and arch:
         amounts = part_table(part_amounts(code, path.accesses, arch))
@@ -249,20 +249,20 @@ def _fold(recording: Recording, case: CaseResult, place: int) -> Fold:
         # It loads numpy, which counts do not need.
         from kentry.results.samples import distribution
 
-        noisy = {metric: distribution(one) for metric, one in case.noisy.items()}
+        noisy = {metric: distribution(timed) for metric, timed in case.noisy.items()}
         blocks += time_blocks(case.name, recording.kernel["spec"], noisy)
     title = f"{case.name}: {count.value} kernel instructions" if count else case.name
-    return Fold(title, blocks, f"case-{place}")
+    return Fold(title, blocks, f"case-{number}")
 
 
 def _time_table(cases: Iterable[CaseResult]) -> Table:
-    words = [text_column("case"), text_column("metric"), Column("value"), text_column("unit")]
-    table = Table([*words, *map(Column, ("interval", "noise floor", "would see"))])
+    texts = [text_column("case"), text_column("metric"), Column("value"), text_column("unit")]
+    table = Table([*texts, *map(Column, ("interval", "noise floor", "would see"))])
     for case in cases:
-        for metric, one in case.noisy.items():
-            value, interval = with_interval(one.value, one.interval)
-            shares = (None if part is None else 100 * part for part in (one.floor, one.detectable))
-            table.row(case.name, metric, value, one.unit, interval, *map(percent, shares))
+        for metric, timed in case.noisy.items():
+            value, interval = with_interval(timed.value, timed.interval)
+            shares = (None if x is None else 100 * x for x in (timed.floor, timed.detectable))
+            table.row(case.name, metric, value, timed.unit, interval, *map(percent, shares))
     return table
 
 
@@ -273,21 +273,21 @@ def time_blocks(
     beside: Mapping[str, Distribution] | None = None,
 ) -> Iterator[Block]:
     """The noisy metrics of a case with their processes, on one axis with those of `beside`."""
-    for metric, one in noisy.items():
-        value, interval = with_interval(one.value, one.interval)
+    for metric, timed in noisy.items():
+        value, interval = with_interval(timed.value, timed.interval)
         blocks: list[Block] = []
         # One published number has no distribution.
-        if len(one.values) > 1:
+        if len(timed.values) > 1:
             other = beside.get(metric) if beside else None
-            label = f"{kernel}, {case}, {metric}: {value} {one.unit} {interval}"
-            drawing = charts.spread(one, label, other)
-            level = f" ({100 * one.confidence:.4g} %)" if one.confidence else ""
-            floor = percent(None if one.floor is None else 100 * one.floor)
+            label = f"{kernel}, {case}, {metric}: {value} {timed.unit} {interval}"
+            drawing = charts.spread(timed, label, other)
+            level = f" ({100 * timed.confidence:.4g} %)" if timed.confidence else ""
+            floor = percent(None if timed.floor is None else 100 * timed.floor)
             caption = (
                 f"Each process of the run. The line is the interval{level}, the band the noise"
-                f" floor ({floor} of the value). {len(one.values)} processes; {one.estimator}."
+                f" floor ({floor} of the value). {len(timed.values)} processes; {timed.estimator}."
             )
             blocks.append(Chart(drawing, caption))
-        if one.absent:
-            blocks.append(f"Absent: {', '.join(one.absent)}.")
-        yield Section(f"{kernel}, {metric}: {value} {one.unit} {interval}", blocks)
+        if timed.absent:
+            blocks.append(f"Absent: {', '.join(timed.absent)}.")
+        yield Section(f"{kernel}, {metric}: {value} {timed.unit} {interval}", blocks)

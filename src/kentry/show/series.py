@@ -57,15 +57,15 @@ def series_layout(
                 of_rows += ["", f"Patch {row.patch}, {column.name} ({signed(cell.step)})"]
                 of_rows.append(Deltas(cell.functions, old, cell.instructions, shown))
     kernels: list[Block] = []
-    for one in series.base.values():
-        kernels += [*kernel_lines(one.kernel, "base: "), *processor_lines(one.target)]
+    for base in series.base.values():
+        kernels += [*kernel_lines(base.kernel, "base: "), *processor_lines(base.target)]
     drawn = [chart for column, same in groups.items() if (chart := _chart(series, column, same))]
     folds = [_fold(row, series, paths or {}) for row in series.rows if row.patch or row.problems]
     metrics = series_metric_blocks(series, groups)
     facts = list(series.origin.items())
-    for arch, one in series.base.items():
+    for arch, base in series.base.items():
         of = f", {arch}" if len(series.base) > 1 else ""
-        facts += [(f"{name}{of}", value) for name, value in kernel_facts(one)]
+        facts += [(f"{name}{of}", value) for name, value in kernel_facts(base)]
     return Layout(
         "series",
         f"Series on {series.origin.get('base', 'a base')}",
@@ -85,8 +85,8 @@ def series_layout(
 
 def _problem_blocks(series: Series) -> Iterator[Block]:
     for row in series.rows:
-        for detail in dict.fromkeys(one.detail for one in row.problems.values() if one.detail):
-            arches = [arch for arch, one in row.problems.items() if one.detail == detail]
+        for detail in dict.fromkeys(p.detail for p in row.problems.values() if p.detail):
+            arches = [arch for arch, problem in row.problems.items() if problem.detail == detail]
             status = row.problems[arches[0]].status
             name = f"Patch {row.patch}" if row.patch else "The baseline"
             where = f" ({', '.join(arches)})" if len(series.base) > 1 else ""
@@ -101,8 +101,8 @@ def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
     for column in groups:
         if total := series.totals.get(column.name):
             first = _first(series, column.name) or 0
-            words = f"{column.name}: {first} \u2192 {first + total} ({signed(total)})"
-            changed.setdefault(column.arch, words)
+            text = f"{column.name}: {first} \u2192 {first + total} ({signed(total)})"
+            changed.setdefault(column.arch, text)
     counts = {"patches": len(patches), "identical": identical, "without all numbers": bad}
     told = [f"{count} {what}" for what, count in counts.items() if count]
     return ", ".join([*(changed.values() or ["no count changed"]), *told])
@@ -120,8 +120,8 @@ def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -
     bars = []
     for row in (row for row in series.rows if row.patch):
         cell = row.cases.get(name)
-        words = f"{cell.step:+d} to {cell.instructions}" if cell else row.status
-        title = f"Patch {row.patch}, {row.subject}: {words}"
+        text = f"{cell.step:+d} to {cell.instructions}" if cell else row.status
+        title = f"Patch {row.patch}, {row.subject}: {text}"
         step, mark = (cell.step, "point") if cell else (0, "unknown")
         link, label = f"patch-{row.patch}", str(row.patch)
         bars.append(charts.Point(row.patch, step, title, mark, link, label))
@@ -130,9 +130,9 @@ def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -
         drawing = charts.waterfall(base, bars, label)
     else:
         totals = accumulate((bar.y for bar in bars), initial=base)
-        points = [charts.Point(place, total, str(total)) for place, total in enumerate(totals)]
+        points = [charts.Point(number, total, str(total)) for number, total in enumerate(totals)]
         drawing = charts.line(points, label, "patch", "instructions", shape="steps")
-    others = f"; the same steps in {', '.join(one.name for one in same)}" if same else ""
+    others = f"; the same steps in {', '.join(column.name for column in same)}" if same else ""
     total = signed(series.totals.get(name, 0))
     return Chart(drawing, f"{name}: {total} in all{others}. The axis does not begin at 0.")
 
@@ -162,34 +162,34 @@ def _cell_blocks(names: Sequence[str], cell: SeriesCell, case: str) -> Iterator[
     if cell.functions:
         # Beside the count of several columns the functions that did not change would differ.
         old = cell.instructions - cell.step
-        whole = old if len(names) == 1 else sum(one.old for one in cell.functions)
+        whole = old if len(names) == 1 else sum(function.old for function in cell.functions)
         yield Deltas(cell.functions, whole, whole + cell.step)
     for event in cell.events or ():
         yield event_change(event, case)
-    metrics = [f"{key} {signed(one.step)}" for key, one in cell.metrics.items() if one]
+    metrics = [f"{key} {signed(metric.step)}" for key, metric in cell.metrics.items() if metric]
     yield ", ".join(metrics)
-    cycles = [f"{cycle_range(one)} on {one.core}" for one in cell.estimates or ()]
+    cycles = [f"{cycle_range(estimate)} on {estimate.core}" for estimate in cell.estimates or ()]
     if cycles:
         yield f"Cycles by scheduling models, not measured: {'; '.join(cycles)}."
 
 
 def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], list[SeriesColumn]]:
     """Each shown column (at least one) with the others of its steps, and the unchanged columns."""
-    found: dict[tuple[object, ...], list[SeriesColumn]] = {}
+    by_steps: dict[tuple[object, ...], list[SeriesColumn]] = {}
     unchanged = []
     for column in series.columns:
         cells = [(row, row.cases.get(column.name)) for row in series.rows]
         steps = [cell and cell.step for _, cell in cells]
         gaps = any(column.arch not in row.problems for row, cell in cells if cell is None)
         if gaps or any(steps):
-            found.setdefault((column.arch, *steps), []).append(column)
+            by_steps.setdefault((column.arch, *steps), []).append(column)
         else:
             unchanged.append(column)
-    if not found and unchanged:
-        shown = min(unchanged, key=lambda one: one.case != PREFERRED)
-        return {shown: []}, [one for one in unchanged if one != shown]
+    if not by_steps and unchanged:
+        shown = min(unchanged, key=lambda column: column.case != PREFERRED)
+        return {shown: []}, [column for column in unchanged if column != shown]
     # The preferred case comes first of its architecture, beside the subjects.
-    groups = [sorted(columns, key=lambda one: one.case != PREFERRED) for columns in found.values()]
+    groups = [sorted(same, key=lambda c: c.case != PREFERRED) for same in by_steps.values()]
     arches = list(dict.fromkeys(first.arch for first, *_ in groups))
     groups.sort(key=lambda group: (arches.index(group[0].arch), group[0].case != PREFERRED))
     return {shown: others for shown, *others in groups}, unchanged
@@ -221,9 +221,9 @@ def series_table(series: Series) -> Table:
         layout.row(row.patch, subject, *cells)
         reasons = []
         for arch, problem in row.problems.items():
-            words = _WORDS.get(problem.status, problem.status)
-            sentence = plain(problem.sentence).removeprefix(f"{words}: ")
-            reasons.append((arch, f"{words}: {sentence}"))
+            status = _WORDS.get(problem.status, problem.status)
+            sentence = plain(problem.sentence).removeprefix(f"{status}: ")
+            reasons.append((arch, f"{status}: {sentence}"))
         for reason in _by_arch(series, reasons):
             layout.note(reason)
     if any(
@@ -260,8 +260,8 @@ def summary_blocks(series: Series) -> list[Block]:
             counts = _baselines(series, others)
             sentences.append(f"The same steps{which}, from another baseline: {counts}")
     if unchanged:
-        words = "No change in any row" if measured else "Measured on the baseline only"
-        sentences.append(f"{words}: {_baselines(series, unchanged)}")
+        text = "No change in any row" if measured else "Measured on the baseline only"
+        sentences.append(f"{text}: {_baselines(series, unchanged)}")
     sentences += _same_counts(series)
     sentences += _by_arch(series, _gaps(series))
     sentences += _spread(series)
@@ -294,17 +294,17 @@ def _event_blocks(series: Series) -> Iterator[Block]:
 def _baselines(series: Series, columns: Iterable[SeriesColumn]) -> str:
     first = series.rows[0].cases
     # A file may name columns that its rows do not have.
-    known = [one for one in columns if one.name in first]
-    return ", ".join(f"{one.name} {first[one.name].instructions}" for one in known)
+    known = [column for column in columns if column.name in first]
+    return ", ".join(f"{column.name} {first[column.name].instructions}" for column in known)
 
 
 def _same_counts(series: Series) -> Iterator[str]:
     patches = [row for row in series.rows if row.patch]
     identical = [row for row in patches if row.identical_path]
     if identical:
-        one, numbers = len(identical) == 1, ", ".join(str(row.patch) for row in identical)
+        single, numbers = len(identical) == 1, ", ".join(str(row.patch) for row in identical)
         which = f"{len(identical)} of the {len(patches)} patches ({numbers})"
-        which = f"{'The patch' if len(patches) == 1 else which} {'is' if one else 'are'}"
+        which = f"{'The patch' if len(patches) == 1 else which} {'is' if single else 'are'}"
         whole = all(len(row.cases) == len(series.columns) for row in identical)
         measured = "" if whole else " that was measured"
         yield (
@@ -317,8 +317,8 @@ def _same_counts(series: Series) -> Iterator[str]:
     different, unknown = list[PatchRow](), list[PatchRow]()
     for row in patches:
         cells = row.cases.values()
-        if cells and not row.identical_path and not any(one.step for one in cells):
-            known = any(one.path_known and not one.identical_path for one in cells)
+        if cells and not row.identical_path and not any(cell.step for cell in cells):
+            known = any(cell.path_known and not cell.identical_path for cell in cells)
             (different if known else unknown).append(row)
     run = (" runs", " run")
     if different:
@@ -340,7 +340,7 @@ def _gaps(series: Series) -> Iterator[tuple[str, str]]:
     for arch in series.base:
         last, missing = 0, False
         for row in series.rows:
-            if not any(one.arch == arch and one.name in row.cases for one in series.columns):
+            if not any(col.arch == arch and col.name in row.cases for col in series.columns):
                 missing = True
                 continue
             if missing:
@@ -357,34 +357,34 @@ def _spread(series: Series) -> Iterator[str]:
         for name, cell in row.cases.items():
             if cell.agreeing < cell.windows:
                 windows = f"{cell.agreeing} of {cell.windows} windows"
-                words = "Not in all windows" if 2 * cell.agreeing > cell.windows else "Undecided"
-                texts[words].append(f"{where} {name} {cell.instructions} ({windows})")
-    for words, here in texts.items():
+                spread = "Not in all windows" if 2 * cell.agreeing > cell.windows else "Undecided"
+                texts[spread].append(f"{where} {name} {cell.instructions} ({windows})")
+    for spread, here in texts.items():
         more = f", and {len(here) - _SPREAD_NAMED} more" if len(here) > _SPREAD_NAMED else ""
         if here:
-            yield f"{words}: {', '.join(here[:_SPREAD_NAMED])}{more}."
+            yield f"{spread}: {', '.join(here[:_SPREAD_NAMED])}{more}."
 
 
 def series_caveats(series: Series) -> list[Caveat]:
     """Every caveat once except "not time": of the series, of the baseline, of each patch."""
-    found = list(series.caveats)
+    notes = list(series.caveats)
     of_base: dict[tuple[str, str], list[str]] = {}
     for arch, own in series.base_caveats.items():
-        for one in own:
-            of_base.setdefault((one["kind"], one["text"]), []).append(arch)
+        for note in own:
+            of_base.setdefault((note["kind"], note["text"]), []).append(arch)
     for (kind, text), arches in of_base.items():
         caveat: Caveat = {"kind": kind, "text": text}
         everywhere = len(arches) == len(series.base)
-        found.append(caveat if everywhere else caveats.of_side(", ".join(arches), caveat))
+        notes.append(caveat if everywhere else caveats.of_side(", ".join(arches), caveat))
     of_patches: dict[tuple[str, str], dict[int, PatchRow]] = {}
     for row in series.rows:
-        for one in row.caveats:
-            of_patches.setdefault((one["kind"], one["text"]), {})[row.patch] = row
+        for note in row.caveats:
+            of_patches.setdefault((note["kind"], note["text"]), {})[row.patch] = row
     for (kind, text), rows in of_patches.items():
         side = _patches(rows.values()).lower()
-        found.append(caveats.of_side(side, {"kind": kind, "text": text}))
+        notes.append(caveats.of_side(side, {"kind": kind, "text": text}))
     cells = (cell for row in series.rows for cell in row.cases.values())
     if any(row.renamed for cell in cells for row in cell.functions):
-        found.append(caveats.by_body())
+        notes.append(caveats.by_body())
     not_time = caveats.not_time()["kind"]
-    return [one for one in found if one["kind"] != not_time]
+    return [note for note in notes if note["kind"] != not_time]

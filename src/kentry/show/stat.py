@@ -38,7 +38,7 @@ def stat_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list[
         table.row(case.name, *_value(time), _share(time.floor), _share(time.detectable), *counts)
     first = cases[0].noisy[NS]
     confidence = level(first.confidence) if first.confidence else "no"
-    boots = len({one.boot for one in first.samples})
+    boots = len({process.boot for process in first.samples})
     sample = f"of {boots} boots" if boots > 1 else "of this boot's processes"
     blocks: list[Block] = [
         table,
@@ -171,16 +171,16 @@ def stat_layout(
     under = accelerator or str(target.get("hypervisor", ""))
     if accelerator.startswith("tcg"):
         under = "emulated, icount" if "-icount" in accelerator else "emulated"
-    words = [str(word) for word in (target.get("cpu_model"), target.get("machine"), under) if word]
+    facts = [str(word) for word in (target.get("cpu_model"), target.get("machine"), under) if word]
     head: list[Block] = [f"Linux {kernel['release']} ({kernel['arch']}){where}"]
-    if words:
-        words += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
-        head.append(Prose(", ".join(words)))
+    if facts:
+        facts += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
+        head.append(Prose(", ".join(facts)))
     notes: list[Block] = []
-    for one in findings:
-        notes += [Prose(f"warning: {one.text}", then=_INDENT)]
-        notes += [Prose(one.remedy, _INDENT, _INDENT)]
-    kinds = {one.kind for one in findings}
-    texts = [one["text"] for one in recording.caveats if one["kind"] not in kinds]
+    for finding in findings:
+        notes += [Prose(f"warning: {finding.text}", then=_INDENT)]
+        notes += [Prose(finding.remedy, _INDENT, _INDENT)]
+    kinds = {finding.kind for finding in findings}
+    texts = [caveat["text"] for caveat in recording.caveats if caveat["kind"] not in kinds]
     notes += [Prose(f"note: {text}", then=_INDENT) for text in texts]
     return Layout("stat", "", "", [*head, "", *blocks, *(["", *notes] if notes else [])])

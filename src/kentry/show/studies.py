@@ -52,21 +52,21 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
     """Lays out a bisection, with `shown` rows in a table of functions, None for all."""
     unit, good, bad = bisection.unit, bisection.good, bisection.bad
     ends = Table([text_column(), text_column(), text_column(wraps=True)], headings=False, gap=1)
-    for name, one in (("good", good), ("bad", bad)):
-        ends.row(name, one.commit[:_NAME], one.subject)
+    for name, end in (("good", good), ("bad", bad)):
+        ends.row(name, end.commit[:_NAME], end.subject)
     changes = list(_answer_blocks(bisection, unit, shown)) or ["", "No commit was found."]
     for other in bisection.others:
         values = f"{number(other.good)} to {number(other.bad)} {other.unit}"
         text = f"{other.case}: from {values}, {_change(other.delta, other.good)}"
         own = [Prose(text), *_answer_blocks(other, other.unit, shown), Notes(other.caveats)]
         changes += ["", Section(other.case, own)]
-    named = "; ".join(f'{one.commit[:_NAME]} ("{one.subject}")' for one in bisection.culprits)
+    named = "; ".join(f'{c.commit[:_NAME]} ("{c.subject}")' for c in bisection.culprits)
     explains = f"{named}, {bisection.explained:+.6g} {unit}"
     suspected = "Several commits are suspect." if bisection.suspects else "No commit was found."
     by_program = "run" in bisection.origin
     counts = Counter(step.status for step in bisection.steps)
-    words = _BY_PROGRAM if by_program else _STATUS
-    tried = [f"{counts[one]} {text}" for one, (_, text) in words.items() if counts[one]]
+    statuses = _BY_PROGRAM if by_program else _STATUS
+    tried = [f"{counts[status]} {text}" for status, (_, text) in statuses.items() if counts[status]]
     failed = [step for step in bisection.steps if step.problem or step.detail]
     steps = [
         _step_table(bisection.steps, by_program=by_program),
@@ -105,8 +105,8 @@ def _answer_blocks(
         which = f"One of these {many} commits" if many > 1 else "This commit"
         why = "those before the last do not build or boot" if many > 1 else "but see the note"
         yield from ("", Prose(f"{which} changed the count by {suspects.delta:+g} {unit}; {why}:"))
-        for one in suspects.commits:
-            yield Prose(f"{one.commit[:_NAME]} {one.subject}", "  ", "    ")
+        for suspect in suspects.commits:
+            yield Prose(f"{suspect.commit[:_NAME]} {suspect.subject}", "  ", "    ")
 
 
 def steps_layout(
@@ -127,30 +127,30 @@ def steps_layout(
 def _step_table(steps: Sequence[studies.Step], *, by_program: bool) -> Table:
     names = [text_column("commit"), Column("value"), text_column("subject", most=34)]
     table = Table([*names, text_column("how", wraps=True)])
-    words = _BY_PROGRAM if by_program else _STATUS
+    statuses = _BY_PROGRAM if by_program else _STATUS
     for step in steps:
-        how = words[step.status][0].format(step.like[:_NAME])
+        how = statuses[step.status][0].format(step.like[:_NAME])
         table.row(step.commit[:_NAME], number(step.value), step.subject, how)
     return table
 
 
 def _step_charts(bisection: studies.Bisection) -> list[Block]:
     unit = bisection.unit
-    culprits = {one.commit for one in bisection.culprits}
+    culprits = {culprit.commit for culprit in bisection.culprits}
     points = [
         charts.Point(
-            place,
+            index,
             step.value,
             f"{step.commit[:_NAME]} {step.subject}: {number(step.value)} {unit}",
             "change" if step.commit in culprits else "point",
         )
-        for place, step in enumerate(bisection.steps, start=1)
+        for index, step in enumerate(bisection.steps, start=1)
         if step.value is not None
     ]
     if not points:
         return []
     ends = (("good", bisection.good), ("bad", bisection.bad))
-    levels = [(one.value, name) for name, one in ends if one.value is not None]
+    levels = [(end.value, name) for name, end in ends if end.value is not None]
     label = f"{bisection.case}: {unit} of the commits in the order in which they were tried"
     drawing = charts.line(points, label, "commit tried", unit, shape="dots", levels=levels)
     return [Chart(drawing, "Each dot is a commit that was tried; the lines are good and bad.")]
@@ -190,22 +190,22 @@ def _where(searched: studies.Log | studies.Bisection) -> str:
 
 def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = True) -> Layout:
     """Lays out a log; `blocks` draws the sparkline in block elements instead of ASCII."""
-    ends = _ends([one.value for one in log.points], log.unit) or "no values"
+    ends = _ends([point.value for point in log.points], log.unit) or "no values"
     measured = f"{len(log.points)} of {log.kernels} kernels measured"
     head = Prose(f"{log.origin['what']} ({_where(log)}): {log.case}, {measured}: {ends}")
     levels = _LEVELS if blocks else _ASCII_LEVELS
     names = [Column("place"), text_column("kernel", most=34), *map(Column, ("old", "new", "delta"))]
     table = Table([*names, text_column("subject", wraps=True)])
-    for one in log.changes:
-        sides = number(one.old), number(one.new), f"{one.delta:+.6g}"
-        table.row(one.place, _short(one.names[-1]), *sides, one.title)
+    for step in log.changes:
+        sides = number(step.old), number(step.new), f"{step.delta:+.6g}"
+        table.row(step.place, _short(step.names[-1]), *sides, step.title)
     body: list[Block] = [table if log.changes else "No change was found."]
     body += _change_folds(log.changes, shown, "")
-    if failed := [_short(one.name) for one in log.points if one.value is None]:
+    if failed := [_short(point.name) for point in log.points if point.value is None]:
         body += ["", Prose(f"Without a value: {', '.join(failed)}.")]
     for other in log.others:
-        words = _ends(other.values, other.unit) or "no value"
-        body += ["", Prose(f"{other.case}: {words}{'' if other.changes else ', no change'}")]
+        span = _ends(other.values, other.unit) or "no value"
+        body += ["", Prose(f"{other.case}: {span}{'' if other.changes else ', no change'}")]
         body += _change_folds(other.changes, shown, f"{other.case}-")
     names = [Column("place"), text_column("kernel"), Column(log.unit)]
     kernels = Table([*names, *map(text_column, ("date", "subject"))], caption="Oldest first")
@@ -213,7 +213,7 @@ def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = Tr
         about = ": ".join(filter(None, (point.title, point.problem)))
         value = number(point.value)
         kernels.row(point.place, _short(point.name), value, point.date[:10], about)
-    has_value = any(one.value is not None for one in log.points)
+    has_value = any(point.value is not None for point in log.points)
     return Layout(
         "log",
         f"History of {log.case} ({log.arch})",
@@ -230,30 +230,30 @@ def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = Tr
 
 
 def _ends(values: Sequence[Real | None], unit: str) -> str:
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     return f"{number(known[0])} to {number(known[-1])} {unit}" if known else ""
 
 
 def log_chart(log: studies.Log) -> Chart:
     """Draws the values as steps, the changes as large dots."""
     changes = {
-        one.place: ("change", f"change-{at}", f"{one.delta:+.6g}")
-        for at, one in enumerate(log.changes, start=1)
+        point.place: ("change", f"change-{at}", f"{point.delta:+.6g}")
+        for at, point in enumerate(log.changes, start=1)
     }
     points = [
         charts.Point(
-            one.place,
-            one.value,
-            f"{_short(one.name)} {one.title}: {number(one.value)} {log.unit}",
-            *changes.get(one.place, ()),
+            point.place,
+            point.value,
+            f"{_short(point.name)} {point.title}: {number(point.value)} {log.unit}",
+            *changes.get(point.place, ()),
         )
-        for one in log.points
-        if one.value is not None
+        for point in log.points
+        if point.value is not None
     ]
     label = f"{log.case}: {log.unit} of each kernel, oldest first"
     # The releases or the months of a few, because a place says nothing.
     few = log.points[:: -(-len(log.points) // _LABELLED)]
-    named = [(one.place, one.date[:7] or one.name.rpartition(":")[2][-_NAME:]) for one in few]
+    named = [(p.place, p.date[:7] or p.name.rpartition(":")[2][-_NAME:]) for p in few]
     drawing = charts.line(points, label, "kernel", log.unit, shape="steps", named=named)
     return Chart(drawing, "The large dots are the changes.")
 
@@ -263,20 +263,20 @@ def _sparkline(log: studies.Log, levels: str) -> Iterator[str]:
 
     A kernel that was not tried has the value of both sides where these are the same.
     """
-    tried: dict[int, Real | None] = {one.place: one.value for one in log.points}
-    known = {place: value for place, value in tried.items() if value is not None}
+    tried: dict[int, Real | None] = {point.place: point.value for point in log.points}
+    known = {index: value for index, value in tried.items() if value is not None}
     low, high = min(known.values()), max(known.values())
     values: list[Real | None] = []
     before: Real | None = None
-    places = sorted(known)
-    for place in range(log.kernels):
-        before = known.get(place, before)
-        at = bisect_left(places, place)
-        after = known[places[at]] if at < len(places) else before
-        values.append(before if before == after and tried.get(place, before) is not None else None)
+    indexes = sorted(known)
+    for index in range(log.kernels):
+        before = known.get(index, before)
+        at = bisect_left(indexes, index)
+        after = known[indexes[at]] if at < len(indexes) else before
+        values.append(before if before == after and tried.get(index, before) is not None else None)
     step = -(-len(values) // line_width())
     for start in range(0, len(values), step):
-        part = [one for one in values[start : start + step] if one is not None]
+        part = [value for value in values[start : start + step] if value is not None]
         share = (part[-1] - low) / (high - low) if part and high > low else 0
         yield levels[round(share * (len(levels) - 1))] if part else "?"
 
@@ -284,17 +284,17 @@ def _sparkline(log: studies.Log, levels: str) -> Iterator[str]:
 def _change_folds(
     changes: Sequence[studies.ChangePoint], shown: int | None, prefix: str
 ) -> Iterator[Block]:
-    for place, one in enumerate(changes, start=1):
+    for index, point in enumerate(changes, start=1):
         title = Prose(
-            f"{_short(one.names[-1])} {one.title}: {number(one.old)} -> {number(one.new)},"
-            f" {one.delta:+.6g} ({change(one.delta, one.old)})"
+            f"{_short(point.names[-1])} {point.title}: {number(point.old)} -> {number(point.new)},"
+            f" {point.delta:+.6g} ({change(point.delta, point.old)})"
         )
         blocks: list[Block] = []
-        if others := ", ".join(map(_short, one.names[:-1])):
+        if others := ", ".join(map(_short, point.names[:-1])):
             blocks.append(Prose(f"or one before it, which has no value: {others}", first="  "))
-        if one.functions:
-            blocks.append(Deltas(one.functions, int(one.old), int(one.new), shown))
-        yield from ("", Fold(title, blocks, f"{prefix}change-{place}", open=True))
+        if point.functions:
+            blocks.append(Deltas(point.functions, int(point.old), int(point.new), shown))
+        yield from ("", Fold(title, blocks, f"{prefix}change-{index}", open=True))
 
 
 def _short(name: str) -> str:
@@ -369,7 +369,7 @@ def _rows(
 ) -> tuple[Table, list[Block]]:
     groups = [Column(name, group=case) for case in shown for name in ("off", "on", "adds")]
     table, folds = Table([text_column(what), *groups]), list[Block]()
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if not row.cases:
             continue
         cells: list[object] = []
@@ -381,16 +381,16 @@ def _rows(
                 cells += [added.off, added.on, same]
         mark = f" ({row.words})" if row.words else " *" if row.on_in_base else ""
         option = f"{row.option}{mark}"
-        table.row(Cell(option, link=f"option-{place}"), *cells)
+        table.row(Cell(option, link=f"option-{index}"), *cells)
         if row.needs:
             table.note(f"with {' '.join(row.needs)}")
         sections = [
-            Section(f"{name} ({one.delta:+d})", [Deltas(one.functions, one.off, one.on)])
-            for name, one in row.cases.items()
-            if one.functions
+            Section(f"{name} ({case.delta:+d})", [Deltas(case.functions, case.off, case.on)])
+            for name, case in row.cases.items()
+            if case.functions
         ]
         none = "No function's number of instructions changes."
-        folds.append(Fold(row.option, sections or [none], f"option-{place}"))
+        folds.append(Fold(row.option, sections or [none], f"option-{index}"))
     return table, folds
 
 
@@ -431,13 +431,13 @@ def summary(check: studies.Check) -> str:
 
 def row_sentence(row: studies.CheckRow) -> str:
     """A row in words: "312 instructions, at most 310: over by 2"."""
-    words = []
+    phrases = []
     if row.value is not None:
-        words.append(f"{_measured(row)} {row.unit}")
+        phrases.append(f"{_measured(row)} {row.unit}")
     if row.limit is not None:
         of = f" ({row.budget} of {number(row.baseline)})" if row.baseline is not None else ""
-        words.append(f"at most {number(row.limit)}{of}")
-    return f"{', '.join(words)}{': ' if words else ''}{_verdict(row)}"
+        phrases.append(f"at most {number(row.limit)}{of}")
+    return f"{', '.join(phrases)}{': ' if phrases else ''}{_verdict(row)}"
 
 
 def _table(check: studies.Check) -> Table:
@@ -482,8 +482,8 @@ def _changes(check: studies.Check) -> list[Block]:
     columns = [text_column("case", most=40), text_column("metric"), *map(Column, ("old", "new"))]
     table = Table([*columns, text_column("in")], width=_ROW)
     blocks: list[Block] = [Prose(f"written: {file}") for file in check.written or ()]
-    for one in check.changes:
-        table.row(one.name, one.metric, number(one.old), number(one.new), one.file)
+    for row in check.changes:
+        table.row(row.name, row.metric, number(row.old), number(row.new), row.file)
     blocks += ["", table] if check.changes else ["no number changed"]
     blocks += [
         Prose(f"not renewed: {row.name} {row.metric}: {row.reason}") for row in check.not_renewed

@@ -107,14 +107,14 @@ class _TableText:
         if len(blocks) > 1 == len(closer := self._blocks(1)):
             blocks, gap = closer, 1
         natural = self._natural(gap)
-        for number, places in enumerate(blocks):
-            widths = [natural[place] for place in places]
-            for i, place in enumerate(places):
-                least, over = self._columns[place].most, _total(widths, gap) - self._room
+        for number, indexes in enumerate(blocks):
+            widths = [natural[index] for index in indexes]
+            for i, index in enumerate(indexes):
+                least, over = self._columns[index].most, _total(widths, gap) - self._room
                 if least is not None and over > 0:
                     widths[i] = max(min(least, widths[i]), widths[i] - over)
             yield from [""] if number else []
-            for line in self._block_lines(places, widths, " " * gap, notes=not number):
+            for line in self._block_lines(indexes, widths, " " * gap, notes=not number):
                 yield f"{self._table.indent}{line}".rstrip()
 
     def _heading(self, line: str) -> str:
@@ -123,14 +123,14 @@ class _TableText:
     def _natural(self, gap: int) -> list[int]:
         """What each column's longest cell needs; of a column that wraps, what it needs at least."""
         widths = []
-        for place, column in enumerate(self._columns):
-            longest = max((len(row[place]) for row in self._rows), default=0)
+        for index, column in enumerate(self._columns):
+            longest = max((len(row[index]) for row in self._rows), default=0)
             heading = len(column.name) if self._table.headings else 0
             longest = min(_LEAST_TEXT, longest) if column.wraps else longest
             widths.append(max(longest, heading))
-        for name, same in groupby(range(len(widths)), lambda place: self._columns[place].group):
+        for name, same in groupby(range(len(widths)), lambda index: self._columns[index].group):
             group = list(same)
-            missing = len(name) - _total((widths[place] for place in group), gap)
+            missing = len(name) - _total((widths[index] for index in group), gap)
             widths[group[0]] += max(0, missing)
         return widths
 
@@ -140,7 +140,7 @@ class _TableText:
         first = list(range(self._table.keys))
         blocks = [first]
         others = range(len(first), len(self._columns))
-        for _, same in groupby(others, lambda place: self._columns[place].group or place):
+        for _, same in groupby(others, lambda index: self._columns[index].group or index):
             beside = [*blocks[-1], *same]
             least = (min(natural[p], self._columns[p].most or natural[p]) for p in beside)
             fits = _total(least, gap) <= self._room or self._columns[beside[-1]].wraps
@@ -151,12 +151,12 @@ class _TableText:
         return blocks
 
     def _block_lines(
-        self, places: Sequence[int], widths: Sequence[int], between: str, *, notes: bool
+        self, indexes: Sequence[int], widths: Sequence[int], between: str, *, notes: bool
     ) -> Iterator[str]:
-        columns = [self._columns[place] for place in places]
+        columns = [self._columns[index] for index in indexes]
         if any(column.group for column in columns):
             groups = []
-            for name, same in groupby(zip(columns, widths, strict=True), lambda one: one[0].group):
+            for name, same in groupby(zip(columns, widths, strict=True), lambda p: p[0].group):
                 width = _total((width for _, width in same), len(between))
                 groups.append(f"{shortened(name, width):>{width}}")
             yield self._heading(between.join(groups))
@@ -164,8 +164,8 @@ class _TableText:
             names = (column.name for column in columns)
             yield self._heading(between.join(map(_cell, columns, widths, names)))
         for number, row in enumerate(self._rows):
-            cells = list(map(_cell, columns, widths, (row[place] for place in places)))
-            last = row[places[-1]]
+            cells = list(map(_cell, columns, widths, (row[index] for index in indexes)))
+            last = row[indexes[-1]]
             if columns[-1].wraps and last:
                 start = "".join(cell + between for cell in cells[:-1])
                 beside = self._room - len(start) >= min(_LEAST_TEXT, len(last))

@@ -28,8 +28,8 @@ def to_text(layout: Layout, *, verbose: bool = False) -> str:
     notes = list(layout.caveats)
     if not verbose:
         notes = [
-            {**one, "text": one["text"].partition(OF_ENTRY)[0]} if one["kind"] == CONFIG else one
-            for one in notes
+            {**n, "text": n["text"].partition(OF_ENTRY)[0]} if n["kind"] == CONFIG else n
+            for n in notes
         ]
     return written([*layout.blocks, *_note_blocks(notes)])
 
@@ -120,31 +120,31 @@ def _cells(name: str, *cells: object) -> str:
 
 
 def _path_lines(block: Paths) -> Iterator[str]:
-    for one in hunks(block.diff.rows, block.context):
-        match one:
+    for hunk in hunks(block.diff.rows, block.context):
+        match hunk:
             case Head():
-                delta = f" ({one.added - one.removed:+d})"
-                changed = one.added or one.removed
-                counts = f" -{one.removed} +{one.added}{delta}" if changed else ""
-                yield from ("", f"@@ {plain(one.function)}{counts} @@ {one.part}")
+                delta = f" ({hunk.added - hunk.removed:+d})"
+                changed = hunk.added or hunk.removed
+                counts = f" -{hunk.removed} +{hunk.added}{delta}" if changed else ""
+                yield from ("", f"@@ {plain(hunk.function)}{counts} @@ {hunk.part}")
             case LeftOut():
-                constants = f", {one.other_constants} with other constants"
-                constants = constants if one.other_constants else ""
-                line = f" ... {one.times} the same{constants}: {one.functions[0]}"
-                more = len(one.functions) - 1
-                for name in one.functions[1:]:
+                constants = f", {hunk.other_constants} with other constants"
+                constants = constants if hunk.other_constants else ""
+                line = f" ... {hunk.times} the same{constants}: {hunk.functions[0]}"
+                more = len(hunk.functions) - 1
+                for name in hunk.functions[1:]:
                     if len(f"{line}, {name} and {more - 1} more") > WIDTH:
                         line += f" and {more} more"
                         break
                     line, more = f"{line}, {name}", more - 1
                 yield f" {plain(line)}"
             case Line():
-                yield _instruction_line(one)
+                yield _instruction_line(hunk)
 
 
 def _instruction_line(line: Line) -> str:
     row = line.row
-    notes = [line.place] if row.change != SAME and line.place else []
+    notes = [line.source] if row.change != SAME and line.source else []
     notes += [f"x{row.times}"] * (row.times > 1)
     if row.change == MOVED_FROM and row.new:
         notes.append(f"to {row.new.function}+{row.new.offset:#x}")

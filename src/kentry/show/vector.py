@@ -157,9 +157,9 @@ def _share_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     rows = Table((text_column("share"), *heads))
     columns = [statistics.classes(least) for least, _ in groups]
     totals = [sum(column.values()) for column in columns]
-    for one in Share:
-        cells = [(column[one], whole) for column, whole in zip(columns, totals, strict=True)]
-        rows.row(one.value, *(cell for n, whole in cells for cell in (n, share(n, whole))))
+    for kind in Share:
+        cells = [(column[kind], whole) for column, whole in zip(columns, totals, strict=True)]
+        rows.row(kind.value, *(cell for n, whole in cells for cell in (n, share(n, whole))))
     rows.row("all", *(cell for whole in totals for cell in (whole, share(whole, whole))))
     yield rows
     chosen = statistics.loading
@@ -225,10 +225,10 @@ def _user_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     heads = ("calls", "used", "loads", "followed", "traps", "drops")
     rows = Table((Column("pid"), text_column("name", most=15), *map(Column, heads)), keys=2)
     for index in chosen:
-        task, one = statistics.tasks[index], statistics.counts.of(np.array([index]))
+        task, sums = statistics.tasks[index], statistics.counts.of(np.array([index]))
         rows.row(
-            *(task.pid, task.name, one["calls"], share(one["calls_used"], one["calls"])),
-            *(one["loads"], share(one["followed"], one["loads"]), one["traps"], one["drops"]),
+            *(task.pid, task.name, sums["calls"], share(sums["calls_used"], sums["calls"])),
+            *(sums["loads"], share(sums["followed"], sums["loads"]), sums["traps"], sums["drops"]),
         )
     yield rows
     rest = int(statistics.using.sum()) - len(chosen)
@@ -253,7 +253,7 @@ def statistics_to_json(trace: VectorTrace, statistics: Statistics) -> dict[str, 
         loads=statistics.side.load.name,
         followed_by=(statistics.side.trap if statistics.by_trap else statistics.side.use).name,
         shares={
-            str(least): {one.value: count for one, count in statistics.classes(least).items()}
+            str(least): {kind.value: count for kind, count in statistics.classes(least).items()}
             for least in (1, ENOUGH_LOADS)
         },
         gaps=len(gaps),
@@ -288,9 +288,9 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
         means = list(_mean_blocks(replay.means, len(traces), unit))
         blocks += [Section("Mean of the traces", means), ""]
     names = [trace.workload for trace in traces]
-    for one in replay.sweeps:
-        chart = OnPage([_sweep_chart(one, unit)])
-        blocks += [Section(one.family, [chart, *_sweep_blocks(one, names, unit)]), ""]
+    for sweep in replay.sweeps:
+        chart = OnPage([_sweep_chart(sweep, unit)])
+        blocks += [Section(sweep.family, [chart, *_sweep_blocks(sweep, names, unit)]), ""]
     texts = dict.fromkeys(note["text"] for trace in traces for note in trace.caveats)
     blocks.append(InText([Prose(text, "note: ") for text in texts]))
     of_page = []
@@ -299,13 +299,13 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
         tasks = _task_blocks(trace, unit)
         of_page.append(Section(trace.workload, [*_trace_blocks(trace), *ranks, *tasks]))
     of_page.append(Section(f"Costs of acts: {costs.name}", [_cost_table(costs)]))
-    notes = msgspec.convert([note for one in traces for note in one.caveats], list[Caveat])
+    notes = msgspec.convert([note for trace in traces for note in trace.caveats], list[Caveat])
     of_page.append(Section("What to know beside the numbers", [Notes(unique(notes))]))
     blocks.append(OnPage(of_page))
     cheapest = [
         f"cheapest on {trace.workload}: {others[0].policy}"
         for trace in traces
-        if (others := [one for one in trace.policies if one.policy != _OPTIMAL])
+        if (others := [ranked for ranked in trace.policies if ranked.policy != _OPTIMAL])
     ]
     facts = []
     for trace in traces:
@@ -360,9 +360,9 @@ def _trace_blocks(trace: documents.ReplayedTrace) -> Iterator[Block]:
         for act, pair in check.acts.items()
     )
     yield Prose(f"replayed {check.policy} {word} the kernel: {acts}")
-    for one in check.differences[:_DIFFERENCES_SHOWN]:
-        pair = f"replayed {one.replayed}, seen {one.seen}"
-        yield f"  {one.act} of {plain(one.name)} ({one.pid}): {pair}"
+    for difference in check.differences[:_DIFFERENCES_SHOWN]:
+        pair = f"replayed {difference.replayed}, seen {difference.seen}"
+        yield f"  {difference.act} of {plain(difference.name)} ({difference.pid}): {pair}"
     if len(check.differences) > _DIFFERENCES_SHOWN:
         yield f"  and {len(check.differences) - _DIFFERENCES_SHOWN} more, in --json"
 
@@ -444,14 +444,14 @@ def _sweep_blocks(
     best = advice.values.index(advice.recommended)
     # Differences that no printed digit shows are none.
     most = max(*advice.regret_per_call, _LEAST_SHOWN)
-    for place in sorted({*map(int, shown), best}):
-        regret = advice.regret_per_call[place]
+    for index in sorted({*map(int, shown), best}):
+        regret = advice.regret_per_call[index]
         bar = "#" * max(0, round(_BAR * regret / most))
         rows.row(
-            value_text(advice.family, advice.values[place]),
-            f"{advice.cost_per_call[place]:.2f}",
+            value_text(advice.family, advice.values[index]),
+            f"{advice.cost_per_call[index]:.2f}",
             f"{regret:.2f}",
-            f"{bar}  <- the least" if place == best and not advice.flat else bar,
+            f"{bar}  <- the least" if index == best and not advice.flat else bar,
         )
     yield rows
     for sentence in _sweep_sentences(advice, workloads, per_call):
@@ -495,11 +495,11 @@ def value_text(family: str, value: int) -> str:
 
 def _task_blocks(trace: documents.TraceRanking, unit: Unit) -> list[Block]:
     of_task: dict[tuple[int, int, str], dict[str, float]] = {}
-    for one in trace.policies:
-        for task in one.tasks:
+    for ranked in trace.policies:
+        for task in ranked.tasks:
             key = (task.task, task.pid, task.name)  # type: ignore[attr-defined]
-            of_task.setdefault(key, {})[one.policy] = task.cost  # type: ignore[attr-defined]
-    names = [one.policy for one in trace.policies if one.policy != _OPTIMAL]
+            of_task.setdefault(key, {})[ranked.policy] = task.cost  # type: ignore[attr-defined]
+    names = [ranked.policy for ranked in trace.policies if ranked.policy != _OPTIMAL]
     if len(names) == len(trace.policies):
         return []
     table = Table(
@@ -510,7 +510,7 @@ def _task_blocks(trace: documents.TraceRanking, unit: Unit) -> list[Block]:
     for (_, pid, name), costs in rows[:_TASKS]:
         least = costs.get(_OPTIMAL, 0)
         above = (costs.get(policy, 0) - least for policy in names)
-        table.row(name, pid, number(least), *(f"{one:+.6g}" if one else "0" for one in above))
+        table.row(name, pid, number(least), *(f"{cost:+.6g}" if cost else "0" for cost in above))
     left = len(rows) - _TASKS
     return [table, f"{left} other tasks are in the JSON." if left > 0 else ""]
 
@@ -519,6 +519,6 @@ def _cost_table(costs: documents.Costs) -> Table:
     heads = map(Column, ("cost", "low", "high"))
     columns = [text_column("act"), *heads, *map(text_column, ("how known", "source"))]
     table = Table(columns, caption=f"In {costs.unit}")
-    for name, one in costs.figures.items():
-        table.row(name, *map(number, (one.value, one.low, one.high)), one.assume, one.source)
+    for name, row in costs.figures.items():
+        table.row(name, *map(number, (row.value, row.low, row.high)), row.assume, row.source)
     return table

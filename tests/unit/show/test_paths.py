@@ -9,7 +9,7 @@ import pytest
 from kentry.cli import main
 from kentry.path.annotation import annotate
 from kentry.results.recording import Recording, SourceLine, write_recording
-from kentry.show.paths import annotation_layout, place_text
+from kentry.show.paths import annotation_layout, source_text
 from kentry.show.text import to_text
 from tests import ROOT
 from tests.builders import recording, validate
@@ -33,7 +33,7 @@ OUTER = SourceLine("arch/arm64/kernel/syscall.c", 139, "el0_svc_common")
 def test_a_place_is_the_innermost_line_and_where_that_was_inlined(
     lines: tuple[SourceLine, ...], text: str
 ) -> None:
-    assert place_text(lines) == text
+    assert source_text(lines) == text
 
 
 def sample() -> Recording:

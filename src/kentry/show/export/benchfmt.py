@@ -28,8 +28,8 @@ def benchfmt(recordings: Sequence[Recording]) -> Export:
     cases = [case for recording in recordings for case in recording.cases]
     exact = dict.fromkeys(unit for case in cases for unit in _counts(case))
     lines = [f"Unit {unit} assume=exact better=lower" for unit in exact]
-    noisy = [(name, one) for case in cases for name, one in timed_metrics(case).items()]
-    for unit in dict.fromkeys(timed_unit(metric, one.unit) for metric, one in noisy):
+    noisy = [pair for case in cases for pair in timed_metrics(case).items()]
+    for unit in dict.fromkeys(timed_unit(name, metric.unit) for name, metric in noisy):
         if unit.endswith(("/s", "/op")):
             lines.append(f"Unit {unit} better={'higher' if unit.endswith('/s') else 'lower'}")
     notes: list[str] = []
@@ -58,9 +58,9 @@ def _counts(case: CaseResult) -> dict[str, Metric]:
     }
     per = "op" if case.parsed.calls == 1 else "window"
     return {
-        f"{_word(name).replace(_INSTRUCTIONS, 'insns')}/{per}": one
-        for name, one in case.metrics.items()
-        if not hidden.get(name, True) and one.is_decided
+        f"{_word(name).replace(_INSTRUCTIONS, 'insns')}/{per}": count
+        for name, count in case.metrics.items()
+        if not hidden.get(name, True) and count.is_decided
     }
 
 
@@ -87,8 +87,8 @@ def benchmark_names(cases: Iterable[str]) -> list[str]:
         base, *states = re.split(r"\+(?=[a-z]+[0-9]*=)", case)
         base, _, entry = base.partition("@")
         parts = [base[:1].upper() + base[1:], *([f"entry={entry}"] if entry else []), *states]
-        words = (re.sub(r"[\s-]", "_", printable(part).replace("/", ":")) for part in parts)
-        names.append("Benchmark" + "/".join(words))
+        fragments = (re.sub(r"[\s-]", "_", printable(part).replace("/", ":")) for part in parts)
+        names.append("Benchmark" + "/".join(fragments))
     return numbered(names, "{}#{:02}")
 
 
@@ -104,8 +104,8 @@ def _lines(recording: Recording, label: str) -> Iterator[str]:
     ):
         if value:
             yield f"# {word}: {value}"
-    metrics = [one for case in recording.cases for one in timed_metrics(case).values()]
-    for text in dict.fromkeys(one.estimator for one in metrics if one.estimator):
+    metrics = [metric for case in recording.cases for metric in timed_metrics(case).values()]
+    for text in dict.fromkeys(metric.estimator for metric in metrics if metric.estimator):
         yield f"# value: {text}"
     if label:
         yield f"kernel: {label}"
@@ -115,13 +115,13 @@ def _lines(recording: Recording, label: str) -> Iterator[str]:
     names = benchmark_names(case.name for case in recording.cases)
     for name, case in zip(names, recording.cases, strict=True):
         if own := _counts(case):
-            cells = " ".join(f"{one.value} {unit}" for unit, one in own.items())
-            counts.append(f"{name} {max(one.windows for one in own.values())} {cells}")
-        for metric, one in timed_metrics(case).items():
-            unit = timed_unit(metric, one.unit)
-            if not one.samples:
-                times.append(f"{name} 1 {significant(one.value)} {unit}")
-            for process in one.samples:
+            cells = " ".join(f"{count.value} {unit}" for unit, count in own.items())
+            counts.append(f"{name} {max(count.windows for count in own.values())} {cells}")
+        for metric, timed in timed_metrics(case).items():
+            unit = timed_unit(metric, timed.unit)
+            if not timed.samples:
+                times.append(f"{name} 1 {significant(timed.value)} {unit}")
+            for process in timed.samples:
                 calls = process.calls * len(process.values)
                 times.append(f"{name} {calls} {significant(value_of(process))} {unit}")
     for lines, target in ((counts, recording.target), (times, recording.timed_target)):

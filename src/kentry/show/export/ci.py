@@ -34,9 +34,9 @@ def check_github(check: Check) -> str:
     lines = []
     for row, name in zip(check.rows, common.check_names(check), strict=True):
         if row.verdict != WITHIN:
-            place = {"file": check.budgets, **({"line": str(row.line)} if row.line else {})}
-            words = f"{name}: {row_sentence(row)}"
-            lines.append(_command(_COMMANDS[row.verdict], words, **place, title="kentry check"))
+            position = {"file": check.budgets, **({"line": str(row.line)} if row.line else {})}
+            text = f"{name}: {row_sentence(row)}"
+            lines.append(_command(_COMMANDS[row.verdict], text, **position, title="kentry check"))
     told = f"{kernel_name(check.measured.kernel)}: {summary(check)}"
     return "\n".join([*lines, _command("notice", told, title="kentry check")]) + "\n"
 
@@ -47,11 +47,11 @@ def _command(command: str, message: str, **properties: str) -> str:
     def data(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
-    words = ",".join(
+    parameters = ",".join(
         f"{name}={data(value).replace(':', '%3A').replace(',', '%2C')}"
         for name, value in properties.items()
     )
-    return f"::{command} {words}::{data(message)}"
+    return f"::{command} {parameters}::{data(message)}"
 
 
 def check_junit(check: Check) -> str:
@@ -70,8 +70,8 @@ def check_junit(check: Check) -> str:
     suite = SubElement(suites, "testsuite", {"name": name, **counts})
     for row, test in zip(check.rows, common.check_names(check), strict=True):
         sentence = _text(row_sentence(row))
-        words = {"name": _text(test), "classname": f"kentry.{row.table}", "file": budgets}
-        case = SubElement(suite, "testcase", words)
+        attributes = {"name": _text(test), "classname": f"kentry.{row.table}", "file": budgets}
+        case = SubElement(suite, "testcase", attributes)
         if row.verdict == OVER:
             failure = SubElement(case, "failure", {"message": sentence, "type": OVER})
             failure.text = _text(f"{test}: {sentence}")
@@ -102,25 +102,25 @@ class _Test(NamedTuple):
 
 def ktap(inputs: Sequence[Recording | Comparison]) -> common.Export:
     """Write the files' tests: of one file at the top, of several below a test each."""
-    recordings = iter(common.labels([one for one in inputs if isinstance(one, Recording)]))
+    recordings = iter(common.labels([file for file in inputs if isinstance(file, Recording)]))
     names, files = [], []
-    for one in inputs:
-        if isinstance(one, Recording):
+    for file in inputs:
+        if isinstance(file, Recording):
             names.append(next(recordings))
-            about = [kernel_name(one.kernel)]
-            tests = tuple(_case_test(case) for case in one.cases)
+            about = [kernel_name(file.kernel)]
+            tests = tuple(_case_test(case) for case in file.cases)
         else:
-            names.append(f"{one.old.kernel['spec']} to {one.new.kernel['spec']}")
-            about = [f"old: {kernel_name(one.old.kernel)}", f"new: {kernel_name(one.new.kernel)}"]
-            tests = tuple(_row_test(row) for row in one.rows)
-        about += [f"note: {caveat['text']}" for caveat in one.caveats]
+            names.append(f"{file.old.kernel['spec']} to {file.new.kernel['spec']}")
+            about = [f"old: {kernel_name(file.old.kernel)}", f"new: {kernel_name(file.new.kernel)}"]
+            tests = tuple(_row_test(row) for row in file.rows)
+        about += [f"note: {caveat['text']}" for caveat in file.caveats]
         passed = all(test.passed for test in tests)
         files.append(_Test("", passed, tuple(about), subtests=tests))
     if len(files) == 1:
         lines = _block(files[0].subtests, files[0].diagnostics)
     else:
         tests_of = zip(files, common.numbered(names), strict=True)
-        lines = _block([one._replace(name=name) for one, name in tests_of], ())
+        lines = _block([test._replace(name=name) for test, name in tests_of], ())
     return common.Export("\n".join(lines) + "\n")
 
 
@@ -160,20 +160,20 @@ def _case_test(case: CaseResult) -> _Test:
         calls = f" of {case.parsed.calls} calls" if case.parsed.calls > 1 else ""
         windows = f"{count.agreeing} of {count.windows} windows{calls}"
         about.append(f"{metric}: {count.value}, exact, {windows}")
-    for metric, one in common.timed_metrics(case).items():
-        value, interval = with_interval(one.value, one.interval)
-        at = f" at {level(one.confidence)}" if one.confidence else ""
-        words = [
-            f"{value} {one.unit}",
+    for metric, timed in common.timed_metrics(case).items():
+        value, interval = with_interval(timed.value, timed.interval)
+        at = f" at {level(timed.confidence)}" if timed.confidence else ""
+        parts = [
+            f"{value} {timed.unit}",
             f"interval {interval}{at}" if interval else "no interval",
-            *([] if one.floor is None else [f"floor {percent(100 * one.floor)}"]),
-            f"{len(one.samples)} processes",
+            *([] if timed.floor is None else [f"floor {percent(100 * timed.floor)}"]),
+            f"{len(timed.samples)} processes",
         ]
-        about.append(f"{metric}: {', '.join(words)}")
+        about.append(f"{metric}: {', '.join(parts)}")
     decided = case.noisy or all(count.is_decided for count in case.metrics.values())
     reason = "" if decided else "undecided: less than half of the windows agree"
     return _Test(
-        case.name, True, tuple(f"{common.printable(case.name)}: {one}" for one in about), reason
+        case.name, True, tuple(f"{common.printable(case.name)}: {line}" for line in about), reason
     )
 
 
@@ -188,10 +188,10 @@ def _row_test(row: CaseComparison | TimedComparison) -> _Test:
     else:
         old, new = timed_values(row)
         at = f" at {level(row.confidence)}" if row.interval and row.confidence else ""
-        words = [f"{old} -> {new} {row.unit}", bare_change(row).replace(" %", " % of old", 1) + at]
+        parts = [f"{old} -> {new} {row.unit}", bare_change(row).replace(" %", " % of old", 1) + at]
         for word, value in (("floor", row.floor), ("threshold", row.threshold)):
-            words += [] if value is None else [f"{word} {percent(value)}"]
-        change = ", ".join([*words, row.verdict])
+            parts += [] if value is None else [f"{word} {percent(value)}"]
+        change = ", ".join([*parts, row.verdict])
         reason = row.reason.replace("#", "_")
     skipped = ""
     if isinstance(row, TimedComparison) and row.is_layout:
@@ -200,5 +200,5 @@ def _row_test(row: CaseComparison | TimedComparison) -> _Test:
         skipped = f"{exact.UNDECIDED}: more by layout, which may take no more time"
     elif row.verdict == exact.UNDECIDED:
         skipped = f"{exact.UNDECIDED}: {reason}" if reason else exact.UNDECIDED
-    about = (f"{name}: {change}", *(f"{name}: note: {one['text']}" for one in row.caveats))
+    about = (f"{name}: {change}", *(f"{name}: note: {caveat['text']}" for caveat in row.caveats))
     return _Test(name, bool(skipped) or row.verdict != exact.WORSE, about, skipped)

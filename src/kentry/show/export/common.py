@@ -20,16 +20,16 @@ class Export(NamedTuple):
 
 def timed_metrics(case: CaseResult) -> dict[str, NoisyMetric]:
     """Leave out of a case's numbers with noise those of the probe's empty loop."""
-    return {metric: one for metric, one in case.noisy.items() if metric not in PROBE_METRICS}
+    return {metric: values for metric, values in case.noisy.items() if metric not in PROBE_METRICS}
 
 
 def labels(recordings: Sequence[Recording]) -> list[str]:
     """Name each recording differently: by release, and if needed architecture and spec."""
-    names = [one.kernel["release"] or one.kernel["spec"] for one in recordings]
+    names = [recording.kernel["release"] or recording.kernel["spec"] for recording in recordings]
     for key in ("arch", "spec"):
         names = [
-            f"{name} {one.kernel[key]}" if names.count(name) > 1 else name
-            for name, one in zip(names, recordings, strict=True)
+            f"{name} {recording.kernel[key]}" if names.count(name) > 1 else name
+            for name, recording in zip(names, recordings, strict=True)
         ]
     return numbered(names)
 

@@ -24,7 +24,7 @@ def csv_samples(recordings: Sequence[Recording]) -> Export:
     writer.writerow(_SAMPLES.split(","))
     for recording in recordings:
         for row in (row for case in recording.cases for row in _rows(recording, case)):
-            writer.writerow([printable(one) if isinstance(one, str) else one for one in row])
+            writer.writerow([printable(cell) if isinstance(cell, str) else cell for cell in row])
     return Export(text.getvalue())
 
 
@@ -40,12 +40,12 @@ def _rows(recording: Recording, case: CaseResult) -> Iterator[Sequence[object]]:
         for value, times in count.samples:
             yield (*side, metric, unit, *none, case.parsed.calls, None, value, times)
     # A row a block, in the order of the process.
-    for metric, one in case.noisy.items():
-        for process in one.samples:
-            place = (process.build, process.boot, process.group, process.slot, process.calls)
+    for metric, noisy in case.noisy.items():
+        for process in noisy.samples:
+            origin = (process.build, process.boot, process.group, process.slot, process.calls)
             for name, values in ((metric, process.values), (f"{metric}-empty", process.empties)):
                 for block, taken in enumerate(values):
-                    yield (*side, name, one.unit, *place, block, taken, 1)
+                    yield (*side, name, noisy.unit, *origin, block, taken, 1)
 
 
 # What makes the formats of recordings.

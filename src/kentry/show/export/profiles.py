@@ -89,11 +89,11 @@ def folded(recordings: Sequence[Recording]) -> Export:
     counts = [Counter[str]() for _ in recordings]
     for case in cases:
         for position in range(len(case.path) if case.name in common else 0):
-            words = (_NOT_FOLDED.sub("_", word) for word in case.stack(position))
-            counts[case.number][";".join(words)] += 1
+            frames = (_NOT_FOLDED.sub("_", word) for word in case.stack(position))
+            counts[case.number][";".join(frames)] += 1
     # In the order of execution, the first recording's stacks first.
-    every = dict.fromkeys(stack for one in counts for stack in one)
-    lines = [" ".join([stack, *(str(one[stack]) for one in counts)]) for stack in every]
+    every = dict.fromkeys(stack for count in counts for stack in count)
+    lines = [" ".join([stack, *(str(count[stack]) for count in counts)]) for stack in every]
     return Export("\n".join(lines) + "\n", notes)
 
 
@@ -115,7 +115,7 @@ def speedscope(recordings: Sequence[Recording]) -> Export:
     document = {
         "$schema": _SPEEDSCOPE,
         "exporter": f"kentry {__version__}",
-        "name": "; ".join(printable(kernel_name(one.kernel)) for one in recordings),
+        "name": "; ".join(printable(kernel_name(recording.kernel)) for recording in recordings),
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": name} for name in frames]},
         "profiles": profiles,
