@@ -120,10 +120,10 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
         notes = of_both(list(before.caveats), list(after.caveats))
         if len(before.values) > 1 or len(after.values) > 1:
             notes.append(caveats.one_of_several_paths(before.name, *map(len, paths)))
-        found = diff_paths(before.name, *paths, arch, notes)
-        if all(row.change == SAME and not row.constants_differ for row in found.rows):
-            found = replace(found, layout=layout_change(*paths, arch))
-        cases.append(found)
+        diff = diff_paths(before.name, *paths, arch, notes)
+        if all(row.change == SAME and not row.constants_differ for row in diff.rows):
+            diff = replace(diff, layout=layout_change(*paths, arch))
+        cases.append(diff)
     notes = differences(old, new, pairs, list(names), counted=True, timed=False)
     if any(case.renamed for case in cases):
         notes.append(caveats.by_body())
@@ -155,7 +155,7 @@ def _case(recording: Recording, name: str, side: str) -> CaseResult:
         return case
     raise UserError(
         f"The {side} recording, of {recording.kernel['spec']}, has no case {name}.",
-        f"It has: {', '.join(one.name for one in recording.cases)}.",
+        f"It has: {', '.join(case.name for case in recording.cases)}.",
     )
 
 
@@ -182,14 +182,14 @@ def diff_paths(
     """A case's two paths beside each other, and the functions that have other names."""
     sides, renamed = _pair(tuple(old), tuple(new), arch.name)
     before, after = sides
-    labels = {name: one.name for one in renamed for name, _ in (*one.old, *one.new)}
+    labels = {name: row.name for row in renamed for name, _ in (*row.old, *row.new)}
     entries = _entries(before, after, _aligned(before, after, labels))
     moves = _Moves(sides, labels, entries)
     moves.blocks()
     moves.near()
     moves.alone(arch)
     in_parts = list(parts_of(old, arch)), list(parts_of(new, arch))
-    rows = tuple(_row(one, sides, labels, in_parts, arch) for one in entries)
+    rows = tuple(_row(entry, sides, labels, in_parts, arch) for entry in entries)
     diff = PathDiff(name=name, rows=rows, renamed=renamed, caveats=tuple(notes))
     if (diff.old, diff.new) != (len(old), len(new)):
         raise ContradictionError(
@@ -215,7 +215,7 @@ def _pair(
 
 def _side(path: Sequence[Instruction], arch: Arch) -> _Side:
     folded = fold(path)
-    code = [one.instruction for one in folded]
+    code = [row.instruction for row in folded]
     shown = stream(code, arch)
     functions = [function for function, _ in shown]
     whole = _TAKEN.sub("", "\n".join(text for _, text in shown))
@@ -290,7 +290,7 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
     groups: list[set[tuple[int, str]]] = []
     for link in links:
         group = {(side, name) for side in (0, 1) for name in link if name in sizes[side]}
-        for other in [one for one in groups if one & group]:
+        for other in [other for other in groups if other & group]:
             groups.remove(other)
             group |= other
         groups.append(group)
@@ -303,7 +303,7 @@ def _shares(side: _Side, at: int, group: set[tuple[int, str]]) -> tuple[tuple[st
     for function, item in zip(side.functions, side.folded, strict=True):
         if (at, function) in group:
             executed[function] += item.times
-    return tuple(sorted(executed.items(), key=lambda one: (-one[1], one[0])))
+    return tuple(sorted(executed.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _inlined_into(name: str, side: _Side, other: _Side) -> str:
@@ -391,18 +391,18 @@ class _Moves:
         self._homes = [[labels.get(name, name) for name in side.functions] for side in sides]
         self._what = [
             [
-                (text, labels.get(target, target), one.times)
-                for text, target, one in zip(side.texts, side.targets, side.folded, strict=True)
+                (text, labels.get(target, target), row.times)
+                for text, target, row in zip(side.texts, side.targets, side.folded, strict=True)
             ]
             for side in sides
         ]
         # Of a loop that only runs more often nothing moved.
         self._removed, self._added = (
             {
-                place: at
-                for at, one in enumerate(entries)
-                for place in [max(one.old, one.new)]
-                if one.change == change and one.times == side.folded[place].times
+                position: at
+                for at, entry in enumerate(entries)
+                for position in [max(entry.old, entry.new)]
+                if entry.change == change and entry.times == side.folded[position].times
             }
             for change, side in zip((REMOVED, ADDED), sides, strict=True)
         )
@@ -471,15 +471,15 @@ def _row(
     old, new = sides
     # What was removed, or moved away, stands in the old path.
     is_old = entry.change in (REMOVED, MOVED_FROM)
-    own, place = (old, entry.old) if is_old else (new, entry.new)
-    executed = own.folded[place]
+    own, position = (old, entry.old) if is_old else (new, entry.new)
+    executed = own.folded[position]
     both = entry.old != _NONE and entry.new != _NONE
-    function = own.functions[place]
+    function = own.functions[position]
     return Row(
         change=entry.change,
         times=entry.times,
         function=labels.get(function, function),
-        part=in_parts[0 if is_old else 1][executed.place],
+        part=in_parts[0 if is_old else 1][executed.position],
         reason=reason_of(executed.instruction, arch),
         source=", ".join(executed.instruction.tables),
         constants_differ=both and old.equal[entry.old] != new.equal[entry.new],

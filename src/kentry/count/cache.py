@@ -46,8 +46,8 @@ def record(
     """Measures a kernel, a boot for each vector length; with `reuse` the cache may have them."""
     check_options(kernel, options)
     recordings = []
-    for one in boots(options):
-        wanted = made_for(kernel, arch, one)
+    for boot in boots(options):
+        wanted = made_for(kernel, arch, boot)
         # Beside those of other cases measured alike.
         alike = {name: value for name, value in wanted.items() if name != _CASES}
         kept = cache_dir("recordings", _digest(alike)) / f"{_digest(wanted)}.json"
@@ -55,12 +55,12 @@ def record(
         if known:
             recordings.append(known)
             continue
-        if not reuse and any(_candidates(kept, one.cases)):
+        if not reuse and any(_candidates(kept, boot.cases)):
             say(f"{kernel.spec} boots again, although the cache has a recording of it")
         check_room(kept.parent, _RECORDING_BYTES)
         fake = os.environ.get(FAKE)
         runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
-        recordings.append(replace(measure(kernel, runner, one, update), made_for=wanted))
+        recordings.append(replace(measure(kernel, runner, boot, update), made_for=wanted))
         # A boot that failed may not fail again.
         if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
             write_recording(recordings[-1], kept)
@@ -82,7 +82,7 @@ def _known(kept: Path, wanted: dict[str, str]) -> Recording | None:
             continue
         compared = wanted.keys() if file == kept else wanted.keys() - {_CASES}
         own = recording.made_for
-        if what := ", ".join(sorted(one for one in compared if own.get(one) != wanted[one])):
+        if what := ", ".join(sorted(fact for fact in compared if own.get(fact) != wanted[fact])):
             say(f"{file} was recorded for something else ({what} differs). It is made again.")
         elif file == kept:
             return recording
@@ -97,8 +97,8 @@ def _candidates(kept: Path, cases: Sequence[str]) -> Iterator[Path]:
         yield kept
     for file in sorted({*kept.parent.glob("*.json")} - {kept}):
         with file.open(encoding="utf-8", errors="replace") as text:
-            found = re.search(rf'"{_CASES}": "([^"]*)"', text.read(1 << 16))
-        if found and set(cases) <= set(found[1].split()):
+            names = re.search(rf'"{_CASES}": "([^"]*)"', text.read(1 << 16))
+        if names and set(cases) <= set(names[1].split()):
             yield file
 
 

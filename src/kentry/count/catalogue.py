@@ -92,13 +92,13 @@ def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list
     As match(), each also with a vector state, whose use may be a pattern; nothing wanted means the
     default group.  `length` is the vector length where a name has none.  UserError for a mistake.
     """
-    words = list(wanted)
+    patterns = list(wanted)
     cases = catalogue(arch)
-    if not words:
+    if not patterns:
         return [case.name for case in cases if not case.group]
-    parsed = {word: CaseName.parse(word) for word in words}
+    parsed = {word: CaseName.parse(word) for word in patterns}
     stateful = [word for word, name in parsed.items() if name.state and name == name.counted]
-    others = [word for word in words if word not in stateful]
+    others = [word for word in patterns if word not in stateful]
     for word in others:
         _, vl, bits = word.rpartition("+vl=")
         if vl and not bits.isdecimal():
@@ -114,13 +114,13 @@ def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list
     return [*chosen, *dict.fromkeys(n for word in stateful for n in _states(arch, word, length))]
 
 
-def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
-    """Like choose(), but in the order of `words`, each also with +cache= or +extra=; UserError."""
-    words = list(words)
-    if not words:
+def choose_timed(arch: Arch, wanted: Iterable[str]) -> list[str]:
+    """Like choose(), but in the order of `wanted`, each also with +cache= or +extra=; UserError."""
+    wanted = list(wanted)
+    if not wanted:
         return choose(arch, ())
     names: dict[str, None] = {}
-    for word, name in zip(words, map(CaseName.parse, words), strict=True):
+    for word, name in zip(wanted, map(CaseName.parse, wanted), strict=True):
         cache, extra = name.cache, name.extra
         if cache is not None and extra is not None:
             raise UserError(
@@ -141,13 +141,13 @@ def choose_timed(arch: Arch, words: Iterable[str]) -> list[str]:
                     "Write it like +extra=1/100: one more call every hundred, 1 %.",
                 )
             extra = f"1/{int(every[1])}"
-        for one in map(CaseName.parse, choose(arch, [str(name.counted)])):
-            if cache is not None and one.calls > 1:
+        for case in map(CaseName.parse, choose(arch, [str(name.counted)])):
+            if cache is not None and case.calls > 1:
                 raise UserError(
-                    f"'{word}' times calls one by one, and the use is only in one of {one.calls}.",
+                    f"'{word}' times calls one by one, and the use is only in one of {case.calls}.",
                     "Take vec=each with +cache=, or leave +cache= out.",
                 )
-            names[str(replace(one, cache=cache, extra=extra))] = None
+            names[str(replace(case, cache=cache, extra=extra))] = None
     return list(names)
 
 
@@ -186,18 +186,18 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
     names = []
     for base in bases:
         own = cases[base].uses
-        for one in uses:
+        for given in uses:
             if "@" in base:
                 reason = "it enters the kernel in another way, or not at all"
                 remedy = f"Take {base.partition('@')[0]}."
-            elif own and one not in own:
+            elif own and given not in own:
                 reason = f"it makes sense with {', '.join(own)} only"
                 remedy = f"Take {base}+{unit.name}={own[0]}."
             else:
-                names.append(f"{base}{State(unit.name, one, bits)}")
+                names.append(f"{base}{State(unit.name, given, bits)}")
                 continue
             if len(bases) == len(uses) == 1:
-                raise UserError(f"{base} has no vector state '{one}': {reason}.", remedy)
+                raise UserError(f"{base} has no vector state '{given}': {reason}.", remedy)
     if not names:
         raise UserError(f"No case has a state that '{word}' stands for.", "kentry record --help")
     return names
@@ -206,7 +206,7 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
 def _unit(arch: Arch, name: str, word: str) -> Unit:
     if unit := arch.vector.unit(name):
         return unit
-    known = ", ".join(f"{one.name}= ({one.what})" for one in arch.vector.units)
+    known = ", ".join(f"{unit.name}= ({unit.what})" for unit in arch.vector.units)
     if reason := arch.vector.unmodelled.get(name):
         raise UserError(f"'{word}' cannot be measured: {reason}.", f"Units here: {known}.")
     raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
@@ -223,7 +223,7 @@ def match(known: Sequence[str], arch: str, wanted: Iterable[str]) -> list[str]:
     chosen: set[str] = set()
     for word in wanted:
         name = word.removesuffix(f"@{ours.entries[0]}") if ours else word
-        matches = [one for one in known if name in (groups.get(one), one)]
+        matches = [case for case in known if name in (groups.get(case), case)]
         matches = matches or fnmatch.filter(known, name)
         if not matches:
             named = f" Groups: {', '.join(sorted(set(groups.values())))}." if ours else ""

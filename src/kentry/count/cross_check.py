@@ -63,17 +63,17 @@ def cross_check(
     checked, wrong = [], []
     reasons: dict[str, list[str]] = {}
     for case in cases:
-        found = _figures(windows.get(case.name), report.blocks.get(case.name), counter)
-        if isinstance(found, str):
-            reason = report.failed.get(case.name, found)
+        figures = _figures(windows.get(case.name), report.blocks.get(case.name), counter)
+        if isinstance(figures, str):
+            reason = report.failed.get(case.name, figures)
             reasons.setdefault(reason, []).append(case.name)
-        elif found[0] == found[1]:
-            both = int(found[0]), int(found[1])
+        elif figures[0] == figures[1]:
+            both = int(figures[0]), int(figures[1])
             case = replace(case, checked=counter.name, checked_counts=both)
-        elif found[1] in case.values and len(case.values) > 1:
+        elif figures[1] in case.values and len(case.values) > 1:
             reasons.setdefault("in another context without the plugin", []).append(case.name)
         else:
-            ours, theirs = found
+            ours, theirs = figures
             wrong.append(f"  {case.name}: {ours:.10g} by kentry, {theirs:.10g} by the machine")
         checked.append(case)
     if wrong:
@@ -92,20 +92,20 @@ def _figures(
     """A window's kernel instructions in the commonest block, by plugin and machine; or why not."""
     if phase is None or not blocks:
         return "more than plain calls"
-    windows = [one for one in phase.windows for _ in range(one.times)]
+    windows = [window for window in phase.windows for _ in range(window.times)]
     calls = blocks[0][0]
     if len(windows) != calls * len(blocks):
         return "windows are missing"
     totals, differences = Histogram[int](), Histogram[int]()
     for index, (_, count, empty) in enumerate(blocks):
         block = windows[calls * index : calls * (index + 1)]
-        if any(one.irqs for one in block):
+        if any(window.irqs for window in block):
             continue
-        ours = sum(one.kernel for one in block)
+        ours = sum(window.kernel for window in block)
         if not counter.kernel_alone:
-            ours += sum(one.user + one.firmware + one.iterations for one in block)
+            ours += sum(window.user + window.firmware + window.iterations for window in block)
         differences[count - empty - ours] += 1
-        totals[sum(one.kernel for one in block)] += 1
+        totals[sum(window.kernel for window in block)] += 1
     off = exact.mode(differences) if differences else 0
     of_one_path = {total: times for total, times in totals.items() if total % calls == 0}
     if not differences or (off == 0 and not exact.is_decided(differences)):

@@ -33,7 +33,7 @@ def joined(recordings: Sequence[Recording]) -> Recording:
     if len(recordings) == 1:
         return recordings[0]
     target = dict(recordings[0].target)
-    if cpus := dict.fromkeys(one.target["cpu"] for one in recordings if "cpu" in one.target):
+    if cpus := dict.fromkeys(boot.target["cpu"] for boot in recordings if "cpu" in boot.target):
         target["cpu"] = " / ".join(cpus)
     return structs.replace(_together(recordings), target=target)
 
@@ -47,9 +47,9 @@ def only(recording: Recording, names: Sequence[str]) -> Recording:
         cases=cases,
         code=code,
         caveats=[
-            one
-            for one in recording.caveats
-            if one["kind"] not in _OF_ONE_CASE or one["text"].partition(" ")[0] in names
+            caveat
+            for caveat in recording.caveats
+            if caveat["kind"] not in _OF_ONE_CASE or caveat["text"].partition(" ")[0] in names
         ],
         markers=recording.markers if any(case.parsed.state for case in cases) else UNSET,
     )
@@ -108,13 +108,13 @@ def _together(recordings: Sequence[Recording]) -> Recording:
     first, *others = recordings
     code, cases, contexts = list(first.code), list(first.cases), list(first.contexts)
     for other in others:
-        places = _added(code, other.code)
+        numbers = _added(code, other.code)
         for case in other.cases:
-            moved = renumbered((path.runs for path in case.paths), places)
+            moved = renumbered((path.runs for path in case.paths), numbers)
             pairs = zip(case.paths, moved, strict=True)
             paths = tuple(structs.replace(path, runs=runs) for path, runs in pairs)
             before = len(contexts)
-            later = [structs.replace(one, context=one.context + before) for one in case.contexts]
+            later = [structs.replace(c, context=c.context + before) for c in case.contexts]
             cases.append(structs.replace(case, paths=paths, contexts=tuple(later)))
         contexts += other.contexts
     return structs.replace(
@@ -122,21 +122,21 @@ def _together(recordings: Sequence[Recording]) -> Recording:
         code=code,
         cases=cases,
         contexts=contexts,
-        caveats=caveats.unique(caveat for one in recordings for caveat in one.caveats),
-        markers=next((one.markers for one in recordings if one.markers is not UNSET), UNSET),
+        caveats=caveats.unique(caveat for boot in recordings for caveat in boot.caveats),
+        markers=next((boot.markers for boot in recordings if boot.markers is not UNSET), UNSET),
         made_for={},
     )
 
 
 def _added(code: list[Instruction], more: Sequence[Instruction]) -> list[int]:
     """Adds to `code` what it lacks of `more`, both as linked without KASLR; the place of each."""
-    places = {(one.address, one.code): place for place, one in enumerate(code)}
-    found = []
-    for one in more:
-        found.append(places.setdefault((one.address, one.code), len(code)))
-        if found[-1] == len(code):
-            code.append(one)
-    return found
+    known = {(insn.address, insn.code): number for number, insn in enumerate(code)}
+    numbers = []
+    for insn in more:
+        numbers.append(known.setdefault((insn.address, insn.code), len(code)))
+        if numbers[-1] == len(code):
+            code.append(insn)
+    return numbers
 
 
 def _check(counted: Recording, timed: Recording) -> list[Caveat]:
@@ -169,7 +169,7 @@ def _check(counted: Recording, timed: Recording) -> list[Caveat]:
         return []
     if a["image_sha256"] and a["image_sha256"] == b["image_sha256"]:
         return []
-    unknown = [what for what, one in (("counts", a), ("times", b)) if not one["build_id"]]
+    unknown = [what for what, kernel in (("counts", a), ("times", b)) if not kernel["build_id"]]
     doubts = [caveats.kernel_unknown(" and the ".join(unknown))]
     if a["release"] and b["release"] and a["release"] != b["release"]:
         doubts.append(caveats.differs("release (counts / times)", a["release"], b["release"]))
@@ -184,10 +184,10 @@ def add_boot(
     cases: Container[str],
 ) -> None:
     """Adds `cases` of a second boot of the same kernel to a trace and its code."""
-    places = _added(code, its_code)
+    numbers = _added(code, its_code)
     known = {tuple(runs): index for index, runs in enumerate(trace.paths)}
     paths = []
-    for path in renumbered(map(tuple, other.paths), places):
+    for path in renumbered(map(tuple, other.paths), numbers):
         if path not in known:
             known[path] = len(trace.paths)
             trace.paths.append(list(path))
@@ -196,10 +196,8 @@ def add_boot(
         if (key := (case, paths[its_path])) not in trace.accesses:
             trace.accesses[key] = accesses
             trace.touched[key] = other.touched[case, its_path]
-    for phase in (one for one in other.phases if one.case in cases):
-        windows = [
-            one if one.path is None else replace(one, path=paths[one.path]) for one in phase.windows
-        ]
+    for phase in (phase for phase in other.phases if phase.case in cases):
+        windows = [w if w.path is None else replace(w, path=paths[w.path]) for w in phase.windows]
         trace.phases.append(
             replace(phase, windows=windows, context=phase.context + len(trace.contexts))
         )

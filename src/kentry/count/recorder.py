@@ -92,7 +92,7 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
     cases, code = only_code_of_paths(cases, executed)
     sites = tables_of(tables.result(), [insn.address for insn in code])
-    code = [insn._replace(tables=one) for insn, one in zip(code, sites, strict=True)]
+    code = [insn._replace(tables=site) for insn, site in zip(code, sites, strict=True)]
     code = _with_source_lines(code, kernel, update, lost)
     markers: dict[str, str] | UnsetType = UNSET
     states = [CaseName.parse(name).state for name in options.cases]
@@ -106,10 +106,10 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     # The floor knows of no flaw.
     is_floor = kernel.origin.get("kind") == FLOOR
     said = "none" if is_floor else run.target.get("mitigations", "")
-    found = _with_loop(said, executed, arch)
+    mitigations = _with_loop(said, executed, arch)
     return Recording(
         kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
-        target=run.target | ({"mitigations": found} if found else {}),
+        target=run.target | ({"mitigations": mitigations} if mitigations else {}),
         options={name: getattr(options, name) for name in _OPTIONS},
         code=code,
         cases=cases,
@@ -195,7 +195,7 @@ def _boot(kernel: Kernel, target: Runner, options: ExactOptions, update: Update)
 
 def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ...]:
     """The cases with a path that may be another one in another context."""
-    stateful = {index for index, one in enumerate(code) if depends_on_context([one.function])}
+    stateful = {index for index, insn in enumerate(code) if depends_on_context([insn.function])}
     paths = {
         index
         for index, runs in enumerate(trace.paths)
@@ -249,7 +249,7 @@ def _with_source_lines(
     except (MissingToolError, KernelError) as err:
         lost.append(caveats.no_source_lines(err))
         return code
-    return [insn._replace(source_lines=one) for insn, one in zip(code, lines, strict=True)]
+    return [insn._replace(source_lines=own) for insn, own in zip(code, lines, strict=True)]
 
 
 def _case(
@@ -262,8 +262,8 @@ def _case(
 ) -> CaseResult | None:
     """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
     failed, absent = run.probe.failed, run.probe.absent
-    phases = [one for one in run.trace.phases if one.case == name and one.name != "warm"]
-    counted = [one for one in phases if one.name == "count" and one.context < options.rounds]
+    phases = [phase for phase in run.trace.phases if phase.case == name and phase.name != "warm"]
+    counted = [p for p in phases if p.name == "count" and p.context < options.rounds]
     if name in absent and name not in failed:
         lost.append(caveats.case_absent(name, absent[name]))
         return None
@@ -273,14 +273,14 @@ def _case(
     notes: list[Caveat] = []
     user, irqs = counted[0].user, counted[0].irqs
     if wrong := run.probe.registers.get(name):
-        register, (byte, found, filled, promised) = next(iter(wrong.items()))
-        whose = caveats.WRITTEN if found == filled else ""
-        first = (byte, register, found, whose, promised)
+        register, (byte, actual, filled, promised) = next(iter(wrong.items()))
+        whose = caveats.WRITTEN if actual == filled else ""
+        first = (byte, register, actual, whose, promised)
         notes.append(caveats.wrong_registers(name, len(wrong), *first))
     seen = sum(window.times for phase in counted for window in phase.windows)
     if seen != options.windows:
         notes.append(caveats.windows_lost(name, seen, options.windows))
-    windows = [one for phase in counted for one in phase.windows if user in (None, one.user)]
+    windows = [w for phase in counted for w in phase.windows if user in (None, w.user)]
     kept = sum(window.times for window in windows)
     if user is not None and kept != seen:
         notes.append(caveats.user_side(name, user, seen - kept))
@@ -295,11 +295,11 @@ def _case(
             run.trace.accesses[name, path],
             arch,
         )
-        for path in {one.path for _, one in _clean(phases)}
+        for path in {window.path for _, window in _clean(phases)}
         if path is not None and (name, path) in run.trace.accesses
     }
     paths, contexts = _paths(phases, instructions.value, run.trace, code, stacks)
-    if 2 * sum(exact.is_decided(dict(one.samples)) for one in contexts) < len(contexts):
+    if 2 * sum(exact.is_decided(dict(context.samples)) for context in contexts) < len(contexts):
         notes.append(caveats.no_majority(name, instructions.agreeing / instructions.windows))
     modal = next((path for path in paths if path.role == MODAL), None)
     if modal is None and instructions.value:
@@ -334,9 +334,9 @@ def _metrics_of_paths(
 ) -> dict[str, Metric]:
     """The metrics of the first boot's recorded windows; of memory only if every access was kept."""
     windows = [
-        (one.path, one)
-        for phase, one in _clean(phases)
-        if phase.name == "path" and phase.context < options.rounds and one.path is not None
+        (window.path, window)
+        for phase, window in _clean(phases)
+        if phase.name == "path" and phase.context < options.rounds and window.path is not None
     ]
     samples: dict[str, Counter[int]] = {}
     known: dict[int, dict[str, int]] = {}
@@ -349,7 +349,7 @@ def _metrics_of_paths(
                 known[path][of_paths.STACK] = stacks[path]
         for name, total in {**known[path], **window.touched}.items():
             samples.setdefault(name, Counter())[total] += window.times
-    recorded = sum(one.times for _, one in windows)
+    recorded = sum(window.times for _, window in windows)
     for name, counts in samples.items():
         # What only some paths have is none in the others.
         if name.startswith(of_paths.SERIALISING) and counts.total() < recorded:
@@ -384,11 +384,11 @@ def _paths(
 ) -> tuple[list[KernelPath], list[CaseContext]]:
     """The modal path, then each context's commonest and the most frequent of the others."""
     # By context: how many windows had each count, and how many took each path.
-    found: dict[int, tuple[Counter[int], Counter[int]]] = {}
+    by_context: dict[int, tuple[Counter[int], Counter[int]]] = {}
     # By context, how many windows had each value of the metrics that depend on where data lies.
     data: dict[int, dict[str, Counter[int]]] = {}
     for phase, window in _clean(phases):
-        counts, paths = found.setdefault(phase.context, (Counter(), Counter()))
+        counts, paths = by_context.setdefault(phase.context, (Counter(), Counter()))
         counts[window.kernel] += window.times
         if window.path is not None:
             paths[window.path] += window.times
@@ -400,7 +400,7 @@ def _paths(
     times: Counter[int] = Counter()
     # By context, the path that most windows with the commonest count took.
     commonest: dict[int, int] = {}
-    for context, (counts, paths) in found.items():
+    for context, (counts, paths) in by_context.items():
         times.update(paths)
         length = exact.mode(counts)
         fitting = [path for path in paths if trace.path_length(path) == length]
@@ -424,38 +424,38 @@ def _paths(
         else:
             base = _functions(taken, code)
             if accesses is not None and len(accesses) <= _ACCESSES_KEPT:
-                taken = structs.replace(taken, rows=tuple(one.row for one in accesses))
+                taken = structs.replace(taken, rows=tuple(access.row for access in accesses))
         if accesses is not None:
             _, positions = by_call(taken.indexes, code)
             taken = structs.replace(taken, accessed=of_paths.accessed_by_call(accesses, positions))
         kept.append(taken)
-    places: dict[int | None, int] = {path: place for place, path in enumerate(order)}
+    indexes: dict[int | None, int] = {path: index for index, path in enumerate(order)}
     return kept, [
         CaseContext(
             context,
             tuple(sorted(counts.items())),
-            places.get(commonest.get(context)),
+            indexes.get(commonest.get(context)),
             {name: tuple(sorted(own.items())) for name, own in data.get(context, {}).items()},
         )
-        for context, (counts, _) in found.items()
+        for context, (counts, _) in by_context.items()
     ]
 
 
 def _caveats(
     kernel: Kernel, run: GuestRun, options: ExactOptions, code: list[Instruction]
 ) -> list[Caveat]:
-    found = [caveats.not_time()]
+    notes = [caveats.not_time()]
     if kernel.origin.get("kind") != FLOOR:
-        found.append(caveats.randomised() if options.randomise else caveats.steady())
+        notes.append(caveats.randomised() if options.randomise else caveats.steady())
     processor = find_processor(find_arch(kernel.arch), options.cpu)
-    found += [caveats.lacking(options.cpu, lack) for lack in processor.lacks]
+    notes += [caveats.lacking(options.cpu, lack) for lack in processor.lacks]
     if run.stand_in:
-        found.append(caveats.newer_emulator(run.target["emulator"], options.cpu))
+        notes.append(caveats.newer_emulator(run.target["emulator"], options.cpu))
     if options.check:
-        found.append(caveats.self_checked(run.trace.checked or 0))
+        notes.append(caveats.self_checked(run.trace.checked or 0))
     if NOTE in kernel.origin:
-        found.append(caveats.archive_incomplete(kernel.spec))
+        notes.append(caveats.archive_incomplete(kernel.spec))
     nameless = sum(insn.function == UNNAMED for insn in code)
     if nameless > _UNNAMED_TOLERATED * len(code):
-        found.append(caveats.unnamed(nameless / len(code)))
-    return found
+        notes.append(caveats.unnamed(nameless / len(code)))
+    return notes

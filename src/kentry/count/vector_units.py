@@ -24,13 +24,13 @@ def boots(options: ExactOptions) -> list[ExactOptions]:
     for name in options.cases:
         state = CaseName.parse(name).state
         lengths.setdefault(state.length if state else None, []).append(name)
-    found = []
+    split = []
     for number, (length, names) in enumerate(lengths.items()):
         file = options.console_file
         if file and number:
             file = file.with_name(f"{file.name}.vl-{length or 'own'}")
-        found.append(replace(options, cases=tuple(names), vector_length=length, console_file=file))
-    return found
+        split.append(replace(options, cases=tuple(names), vector_length=length, console_file=file))
+    return split
 
 
 def check_options(kernel: Kernel, options: ExactOptions) -> None:
@@ -40,7 +40,7 @@ def check_options(kernel: Kernel, options: ExactOptions) -> None:
     """
     arch = find_arch(kernel.arch)
     states = [state for name in options.cases if (state := CaseName.parse(name).state)]
-    for unit in filter(None, map(arch.vector.unit, dict.fromkeys(one.unit for one in states))):
+    for unit in filter(None, map(arch.vector.unit, dict.fromkeys(state.unit for state in states))):
         check_built_in(kernel, unit)
     processor = find_processor(arch, options.cpu)
     for state in states:

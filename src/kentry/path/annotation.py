@@ -64,7 +64,7 @@ def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedC
         estimates=tuple(case.estimates),
         misses=tuple(case.misses),
         windows=path.times,
-        recorded=sum(one.times for one in case.paths),
+        recorded=sum(path.times for path in case.paths),
         contexts=len(case.contexts),
         caveats=(*recording.caveats, *case.caveats),
     )
@@ -73,7 +73,7 @@ def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedC
 def _difference(recording: Recording, old: KernelPath, new: KernelPath) -> Iterator[str]:
     """Yields the instructions that only one of two paths of one kernel has, with their places."""
     before, after = (
-        [f"{one.function}+{one.offset:#x}  {one.text}" for one in recording.instructions(path)]
+        [f"{insn.function}+{insn.offset:#x}  {insn.text}" for insn in recording.instructions(path)]
         for path in (old, new)
     )
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)

@@ -96,7 +96,7 @@ def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
             pending.clear()
         depths.append(len(pending))
         # A retpoline calls its own next lines; that enters no function.
-        own = all(one.function == insn.function and one.offset for one in path[i + 1 : i + 2])
+        own = all(n.function == insn.function and n.offset for n in path[i + 1 : i + 2])
         if not own and arch.calls.match(insn.text):
             pending.append(insn.address + len(insn.code) // 2)
     return depths
@@ -121,30 +121,30 @@ class Spans(NamedTuple):
 
 def spans(path: Sequence[Instruction], arch: Arch) -> Spans:
     """The spans of a window's path; each of its system calls begins outside of any call."""
-    found: list[Span] = []
+    spans: list[Span] = []
     inner: list[int] = []
     for call in split_calls(path):
         running: list[int] = []
         for insn, depth in zip(call, call_depths(call, arch), strict=True):
             position = len(inner)
-            here = found[running[depth]] if depth < len(running) else None
+            here = spans[running[depth]] if depth < len(running) else None
             goes_on = here is not None and here.function == insn.function
-            _close(found, running, depth + goes_on, position)
+            _close(spans, running, depth + goes_on, position)
             if not goes_on:
                 caller = running[-1] if running else None
                 called = position - 1 if running else None
                 site = here.site if here else called
-                running.append(len(found))
-                found.append(Span(insn.function, position, position, caller, site))
+                running.append(len(spans))
+                spans.append(Span(insn.function, position, position, caller, site))
             inner.append(running[-1])
-        _close(found, running, 0, len(inner))
-    return Spans(tuple(found), tuple(inner))
+        _close(spans, running, 0, len(inner))
+    return Spans(tuple(spans), tuple(inner))
 
 
-def _close(found: list[Span], running: list[int], left: int, position: int) -> None:
+def _close(spans: list[Span], running: list[int], left: int, position: int) -> None:
     """Ends all but the outermost `left` of the running spans before a position."""
     for index in running[left:]:
-        found[index] = found[index]._replace(end=position)
+        spans[index] = spans[index]._replace(end=position)
     del running[left:]
 
 
@@ -206,7 +206,7 @@ def purposes(path: Sequence[Instruction], arch: Arch) -> Iterator[Purpose]:
         for part in parts(call, arch):
             for insn in part.instructions:
                 known = _rules_of(arch.name, insn.function)
-                rule = next((one for one in known if one.matches(insn, before, part.name)), None)
+                rule = next((row for row in known if row.matches(insn, before, part.name)), None)
                 reason, source = (rule.reason, rule.source) if rule else (NOT_KNOWN, "")
                 yield Purpose(part.name, reason, source)
                 before = insn

@@ -49,7 +49,7 @@ _LOADS = re.compile(r"\w*(load|restore|bind|exit_to_user)\w*")
 def find_markers(side: VectorSide, symbols: Iterable[str], image: bytes) -> list[Marker]:
     """The markers of an architecture that a kernel's symbols and uncompressed image have."""
     names = {base_name(symbol) for symbol in symbols}
-    found = []
+    present_markers = []
     for marker in side.markers:
         patterns = [pattern for pattern in (marker.symbol, marker.within) if pattern]
         present = all(any(map(pattern.fullmatch, names)) for pattern in patterns)
@@ -61,8 +61,8 @@ def find_markers(side: VectorSide, symbols: Iterable[str], image: bytes) -> list
                 match = code.search(image, match.start() + 1)
             present = match is not None
         if present:
-            found.append(marker)
-    return found
+            present_markers.append(marker)
+    return present_markers
 
 
 class EventCounter:

@@ -66,7 +66,7 @@ def effects(code: str, arch: Arch) -> Effects:
         call=call,
         returns=returns,
         atomic=fits(of.atomic),
-        serialising=next((name for name, one in of.serialising.items() if fits(one)), ""),
+        serialising=next((name for name, encoding in of.serialising.items() if fits(encoding)), ""),
         reads=fits(of.reads),
         writes=fits(of.writes),
     )
@@ -85,8 +85,8 @@ def readable_text(insn: Instruction, arch: Arch) -> str:
     import capstone
 
     disassembler = capstone.Cs(*(getattr(capstone, name) for name in arch.capstone))
-    found = next(disassembler.disasm(bytes.fromhex(insn.code), insn.address), None)
-    return f"{found.mnemonic} {found.op_str}".strip() if found else insn.text
+    decoded = next(disassembler.disasm(bytes.fromhex(insn.code), insn.address), None)
+    return f"{decoded.mnemonic} {decoded.op_str}".strip() if decoded else insn.text
 
 
 STACK, SERIALISING = "stack.bytes", "serialising"
@@ -113,7 +113,7 @@ Amounts = dict[str, Counter[int]]
 def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
     """What follows from the instructions alone; a metric without an amount is there, too."""
     names = ("atomics", "branches", "branches.taken", "branches.indirect", "calls", "returns")
-    found: Amounts = {name: Counter() for name in (*names, SERIALISING, "targets.unaligned")}
+    sums: Amounts = {name: Counter() for name in (*names, SERIALISING, "targets.unaligned")}
     code = []
     before = ""
     # A path may be empty.
@@ -131,23 +131,23 @@ def amounts_of_code(path: Sequence[Instruction], arch: Arch) -> Amounts:
         if own.serialising:
             kinds += [SERIALISING, f"{SERIALISING}.{own.serialising}"]
         for name in kinds:
-            found.setdefault(name, Counter())[position] = 1
+            sums.setdefault(name, Counter())[position] = 1
         before = insn.code
-    found |= {f"fetches.{size}": _entered(code, size) for size in _FETCHES}
-    found["functions.straddling"] = _straddling(path)
-    return found | _blocks("lines.code", "pages.code", code)
+    sums |= {f"fetches.{size}": _entered(code, size) for size in _FETCHES}
+    sums["functions.straddling"] = _straddling(path)
+    return sums | _blocks("lines.code", "pages.code", code)
 
 
 def _entered(code: Iterable[tuple[int, int, int]], size: int) -> Counter[int]:
     """How often each position, (position, start, end), comes to a block from another one."""
-    found: Counter[int] = Counter()
+    entered: Counter[int] = Counter()
     last = None
     for position, start, end in code:
         for block in range(start // size, (end - 1) // size + 1):
             if block != last:
-                found[position] += 1
+                entered[position] += 1
                 last = block
-    return found
+    return entered
 
 
 def _straddling(path: Sequence[Instruction]) -> Counter[int]:
@@ -167,12 +167,12 @@ def _straddling(path: Sequence[Instruction]) -> Counter[int]:
 
 def amounts_of_accesses(accesses: Sequence[Access]) -> Amounts:
     """What follows from one window's loads and stores."""
-    found: Amounts = {name: Counter() for name in OF_CALLS}
-    for one in accesses:
-        found["stores" if one.is_store else "loads"][one.position] = 1
-        found["bytes.stored" if one.is_store else "bytes.loaded"][one.position] += one.size
-    spans = [(one.position, one.address, one.address + one.size) for one in accesses]
-    return found | _blocks("lines.data", "pages.data", spans)
+    sums: Amounts = {name: Counter() for name in OF_CALLS}
+    for access in accesses:
+        sums["stores" if access.is_store else "loads"][access.position] = 1
+        sums["bytes.stored" if access.is_store else "bytes.loaded"][access.position] += access.size
+    spans = [(access.position, access.address, access.address + access.size) for access in accesses]
+    return sums | _blocks("lines.data", "pages.data", spans)
 
 
 def accessed_by_call(
@@ -190,39 +190,39 @@ def unreported(path: Sequence[Instruction], accesses: Sequence[Access], arch: Ar
 
     QEMU 7.2 to 11.1 do not report arm64's "dc zva".  A failed store-conditional is no access.
     """
-    seen = {(one.position, one.is_store) for one in accesses}
-    found: Counter[str] = Counter()
+    seen = {(access.position, access.is_store) for access in accesses}
+    silent: Counter[str] = Counter()
     for position, insn in enumerate(path):
         own = effects(insn.code, arch)
         loaded, stored = (position, False) in seen, (position, True) in seen
         if (own.reads and not loaded) or (own.writes and not stored and not own.atomic):
-            found[insn.text.split(",")[0]] += 1
-    return found
+            silent[insn.text.split(",")[0]] += 1
+    return silent
 
 
 def stack_bytes(path: Sequence[Instruction], accesses: Sequence[Access], arch: Arch) -> int:
     """The bytes between the ends of what the stack pointer accesses, added over stacks."""
     spans: dict[int, tuple[int, int]] = {}
-    for one in accesses:
-        if arch.by_stack_pointer.search(path[one.position].text):
-            block, end = one.address // _STACK_BLOCK, one.address + one.size
-            low, high = spans.get(block, (one.address, end))
-            spans[block] = min(low, one.address), max(high, end)
+    for access in accesses:
+        if arch.by_stack_pointer.search(path[access.position].text):
+            block, end = access.address // _STACK_BLOCK, access.address + access.size
+            low, high = spans.get(block, (access.address, end))
+            spans[block] = min(low, access.address), max(high, end)
     return sum(high - low for low, high in spans.values())
 
 
 def amounts(path: Sequence[Instruction], accesses: Sequence[Access] | None, arch: Arch) -> Amounts:
     """All that is known of a path; without accesses what follows from the instructions alone."""
-    found = amounts_of_code(path, arch)
-    return found if accesses is None else found | amounts_of_accesses(accesses)
+    sums = amounts_of_code(path, arch)
+    return sums if accesses is None else sums | amounts_of_accesses(accesses)
 
 
 def shares(amounts: Counter[int], groups: Sequence[Group]) -> Counter[Group]:
     """The amounts by group: of functions, parts or calls, one for each position."""
-    found: Counter[Group] = Counter()
+    sums: Counter[Group] = Counter()
     for position, amount in amounts.items():
-        found[groups[position]] += amount
-    return found
+        sums[groups[position]] += amount
+    return sums
 
 
 def part_amounts(
@@ -244,11 +244,11 @@ def part_amounts(
 def _blocks(lines: str, pages: str, spans: Collection[tuple[int, int, int]]) -> Amounts:
     """How many blocks each position is the first to touch; spans are (position, start, end)."""
     sizes = {lines: _LINE, **{f"{lines}.{size}": size for size in _OTHER_LINES}, pages: _PAGE}
-    found = {}
+    touched = {}
     for name, size in sizes.items():
         first: dict[int, int] = {}
         for position, start, end in spans:
             for block in range(start // size, (end - 1) // size + 1):
                 first.setdefault(block, position)
-        found[name] = Counter(first.values())
-    return found
+        touched[name] = Counter(first.values())
+    return touched

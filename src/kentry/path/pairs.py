@@ -31,7 +31,7 @@ def placed(insn: Instruction, arch: Arch) -> PlacedInstruction:
 def pack_pairs(pairs: Mapping[str, PathPair], arch: Arch) -> PackedPaths:
     """Returns the paths of cases with each instruction and each word once."""
     codes: tuple[dict[Instruction, int], dict[Instruction, int]] = ({}, {})
-    words: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     cases = {}
     for name, pair in pairs.items():
         runs = [
@@ -39,19 +39,19 @@ def pack_pairs(pairs: Mapping[str, PathPair], arch: Arch) -> PackedPaths:
             for code, path in zip(codes, (pair.old, pair.new), strict=True)
         ]
         # A row has what is printed of an instruction of the path.
-        places = [
+        rows_of = [
             {placed(insn, arch): code[insn] for insn in dict.fromkeys(path)}
             for code, path in zip(codes, (pair.old, pair.new), strict=True)
         ]
         rows = []
         for row in pair.diff.rows:
             texts = (row.change, row.function, row.part, row.reason, row.source)
-            old = None if row.old is None else places[0][row.old]
-            new = None if row.new is None else places[1][row.new]
-            a, b, c, d, e = (words.setdefault(text, len(words)) for text in texts)
+            old = None if row.old is None else rows_of[0][row.old]
+            new = None if row.new is None else rows_of[1][row.new]
+            a, b, c, d, e = (numbers.setdefault(text, len(numbers)) for text in texts)
             rows.append((a, b, c, d, e, row.constants_differ, row.times, old, new, 1))
         cases[name] = PackedPair(runs[0], runs[1], _runs(rows), pair.diff.renamed)
-    return PackedPaths(CodeFile.packed(codes[0]), CodeFile.packed(codes[1]), tuple(words), cases)
+    return PackedPaths(CodeFile.packed(codes[0]), CodeFile.packed(codes[1]), tuple(numbers), cases)
 
 
 def _runs(rows: Sequence[RowRun]) -> tuple[RowRun, ...]:
@@ -72,11 +72,11 @@ def unpack_pairs(packed: PackedPaths, arch: Arch) -> dict[str, PathPair]:
     """Returns the paths by case; ValueError or IndexError where they do not add up."""
     codes = packed.old.unpacked(), packed.new.unpacked()
     shown = [[placed(insn, arch) for insn in code] for code in codes]
-    found = {}
+    pairs = {}
     for name, case in packed.cases.items():
-        for code, runs, place in zip(codes, (case.old, case.new), (7, 8), strict=True):
+        for code, runs, field in zip(codes, (case.old, case.new), (7, 8), strict=True):
             ends = [first + count for first, count in runs if min(first, count) >= 0]
-            ends += [(row[place] or 0) + row[9] for row in case.rows if row[place] is not None]
+            ends += [(row[field] or 0) + row[9] for row in case.rows if row[field] is not None]
             # What is beyond the code could fill the memory.
             if len(ends) < len(runs) or max(ends, default=0) > len(code):
                 raise ValueError(f"the paths of {name} are beyond the code")
@@ -104,5 +104,5 @@ def unpack_pairs(packed: PackedPaths, arch: Arch) -> dict[str, PathPair]:
         diff = PathDiff(name=name, rows=tuple(rows), renamed=case.renamed)
         if (diff.old, diff.new) != (len(old_path), len(new_path)):
             raise ValueError(f"the paths of {name} do not add up")
-        found[name] = PathPair(old_path, new_path, diff)
-    return found
+        pairs[name] = PathPair(old_path, new_path, diff)
+    return pairs

@@ -115,28 +115,28 @@ class _Parts:
 
 
 class Folded(NamedTuple):
-    """An instruction, its first place in the path, and how often it ran from there on."""
+    """An instruction, its first position in the path, and how often it ran from there on."""
 
     instruction: Instruction
-    place: int
+    position: int
     times: int
 
 
 def fold(path: Sequence[Instruction]) -> list[Folded]:
     """The path with equal rounds in a row as one; the times add up to the path's length."""
-    found = [Folded(insn, place, 1) for place, insn in enumerate(path)]
+    rows = [Folded(insn, position, 1) for position, insn in enumerate(path)]
     for _ in range(_DEEPEST):
-        before = len(found)
-        found = _folded(found)
-        if len(found) == before:
+        before = len(rows)
+        rows = _folded(rows)
+        if len(rows) == before:
             break
-    return found
+    return rows
 
 
 def _folded(path: Sequence[Folded]) -> list[Folded]:
     # The whole instruction, since code can be patched while it runs.
-    tokens = [(one.instruction, one.times) for one in path]
-    found: list[Folded] = []
+    tokens = [(row.instruction, row.times) for row in path]
+    kept: list[Folded] = []
     done: list[tuple[Instruction, int]] = []
     last: dict[tuple[Instruction, int], int] = {}
     at = 0
@@ -151,12 +151,12 @@ def _folded(path: Sequence[Folded]) -> list[Folded]:
                 rounds += 1
         if rounds:
             for i in range(start, len(done)):
-                found[i] = found[i]._replace(times=found[i].times * (rounds + 1))
-                done[i] = (done[i][0], found[i].times)
+                kept[i] = kept[i]._replace(times=kept[i].times * (rounds + 1))
+                done[i] = (done[i][0], kept[i].times)
             at += rounds * size
         else:
             last[token] = len(done)
             done.append(token)
-            found.append(path[at])
+            kept.append(path[at])
             at += 1
-    return found
+    return kept

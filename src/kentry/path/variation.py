@@ -27,7 +27,7 @@ Calls = Mapping[str, Sequence[int]]
 def settles(case: CaseResult) -> bool:
     """Tells whether most contexts have a commonest count with a path, and not too many others."""
     contexts = len(case.contexts)
-    decided = sum(exact.is_decided(dict(one.samples)) for one in case.contexts)
+    decided = sum(exact.is_decided(dict(context.samples)) for context in case.contexts)
     known = len(paths_by_context(case)) if case.paths else contexts
     return (
         decided >= contexts / 2
@@ -48,8 +48,8 @@ def paths_by_context(case: CaseResult) -> dict[int, KernelPath]:
     if not case.contexts:
         return {0: case.modal_path} if case.modal_path else {}
     paths = {
-        one.context: by_length.get(one.value) if one.path is None else case.paths[one.path]
-        for one in case.contexts
+        c.context: by_length.get(c.value) if c.path is None else case.paths[c.path]
+        for c in case.contexts
     }
     return {context: path for context, path in paths.items() if path}
 
@@ -159,7 +159,7 @@ def loop_bodies(case: CaseResult, recording: Recording, names: Container[str]) -
     for name, paths in offsets.items():
         least = min(paths, key=Counter.total)
         more = [path - least for path in paths]
-        body = gcd(*(one.total() // gcd(*one.values()) for one in more if one))
+        body = gcd(*(counts.total() // gcd(*counts.values()) for counts in more if counts))
         # At least load, compare, branch, advance.
         if body >= 4:
             bodies[name] = body

@@ -27,7 +27,7 @@ class Trial:
     on: Recording | None = None
     problem: str = ""
     mitigation: str = ""
-    words: str = ""
+    parameters: str = ""
 
 
 # The row of all mitigations together.
@@ -39,21 +39,21 @@ def ablate_mitigations(unit: Unit) -> Ablation:
     base = perform(unit).measured()
     mitigations = active(base.target.get("mitigations", ""))
     known = find_arch(unit.arch).switches
-    switches = {flaw: words for flaw, words in known.items() if flaw in mitigations}
+    switches = {flaw: switch for flaw, switch in known.items() if flaw in mitigations}
     switches[_ALL] = _ALL_OFF
     units = []
-    for flaw, words in switches.items():
-        append = f"{unit.measurement.append} {words}".strip()
+    for flaw, parameters in switches.items():
+        append = f"{unit.measurement.append} {parameters}".strip()
         measurement = replace(unit.measurement, append=append)
-        units.append(replace(unit, measurement=measurement, label=f"{flaw}: {words}"))
+        units.append(replace(unit, measurement=measurement, label=f"{flaw}: {parameters}"))
     made = dict(outcomes(perform, units))
     trials = []
-    for place, (flaw, words) in enumerate(switches.items()):
-        off, error = made[place].recording, made[place].error
+    for index, (flaw, parameters) in enumerate(switches.items()):
+        off, error = made[index].recording, made[index].error
         problem, what = error.sentence if error else "", mitigations.get(flaw, "")
         if off and what and active(off.target["mitigations"]).get(flaw) == what:
-            off, problem = None, f"{words} leaves it on: {what}."
-        trials.append(Trial(flaw, True, (), off, base, problem, what, words))
+            off, problem = None, f"{parameters} leaves it on: {what}."
+        trials.append(Trial(flaw, True, (), off, base, problem, what, parameters))
     trials += [
         Trial(flaw, True, on=base, problem=f"No word of the kernel switches {what} off.")
         for flaw, what in mitigations.items()
@@ -67,28 +67,24 @@ def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation
     assert isinstance(unit.source, Revision)
     base = perform(unit).measured()
     revision, arch = unit.source, find_arch(unit.arch)
-    tried = [one for one in candidates if named or knows_option(revision, one.name, arch)]
-    on = _try(
-        unit, tried, "on", {one.name: (*one.needs, f"{one.name}={one.value}") for one in tried}
-    )
-    tried_off = [one for one in tried if on[one.name].recording]
-    off = _try(
-        unit, tried_off, "off", {one.name: (*one.needs, f"{one.name}=n") for one in tried_off}
-    )
+    tried = [option for option in candidates if named or knows_option(revision, option.name, arch)]
+    on = _try(unit, tried, "on", {o.name: (*o.needs, f"{o.name}={o.value}") for o in tried})
+    tried_off = [option for option in tried if on[option.name].recording]
+    off = _try(unit, tried_off, "off", {o.name: (*o.needs, f"{o.name}=n") for o in tried_off})
     # An option of a choice cannot be set to n.  It is off if it is not asked for.
-    choices = [one for one in tried_off if off[one.name].status == NO_BUILD]
-    unasked = _try(unit, choices, "not asked for", {one.name: one.needs for one in choices})
-    for one in choices:
-        outcome = unasked[one.name]
-        if not outcome.recording or not _is_on(one, outcome.recording):
-            off[one.name] = outcome
+    choices = [option for option in tried_off if off[option.name].status == NO_BUILD]
+    unasked = _try(unit, choices, "not asked for", {o.name: o.needs for o in choices})
+    for option in choices:
+        outcome = unasked[option.name]
+        if not outcome.recording or not _is_on(option, outcome.recording):
+            off[option.name] = outcome
     trials = []
-    for one in tried:
-        sides = [side for side in (on[one.name], off.get(one.name)) if side]
+    for option in tried:
+        sides = [side for side in (on[option.name], off.get(option.name)) if side]
         problem = next((side.error.sentence for side in sides if side.error), "")
-        own = on[one.name].recording, sides[-1].recording
-        trials.append(Trial(one.name, _is_on(one, base), one.needs, own[1], own[0], problem))
-    return tabulate(base, trials, [one.name for one in candidates if one not in tried])
+        is_on, ends = _is_on(option, base), (sides[-1].recording, on[option.name].recording)
+        trials.append(Trial(option.name, is_on, option.needs, *ends, problem))
+    return tabulate(base, trials, [option.name for option in candidates if option not in tried])
 
 
 def _is_on(option: Option, recording: Recording) -> bool:
@@ -102,11 +98,11 @@ def _try(
     """What becomes of the unit with each option's `sets` on top of what the user set."""
     units = []
     for number, option in enumerate(options, start=1):
-        words = {word.partition("=")[0]: word for word in (*unit.request.sets, *sets[option.name])}
-        request = replace(unit.request, sets=tuple(words.values()))
+        settings = {s.partition("=")[0]: s for s in (*unit.request.sets, *sets[option.name])}
+        request = replace(unit.request, sets=tuple(settings.values()))
         label = f"{number} of {len(options)}: {option.name} {how}"
         units.append(replace(unit, request=request, label=label))
-    return {options[place].name: outcome for place, outcome in outcomes(perform, units)}
+    return {options[index].name: outcome for index, outcome in outcomes(perform, units)}
 
 
 def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str] = ()) -> Ablation:
@@ -126,7 +122,7 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
                 added[case.name] = Added(
                     case.old, case.new, identical_path=case.identical_path, functions=changed
                 )
-        told = trial.mitigation, trial.words
+        told = trial.mitigation, trial.parameters
         rows.append(
             OptionRow(trial.option, trial.on_in_base, trial.needs, trial.problem, added, *told)
         )

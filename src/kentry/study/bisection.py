@@ -41,46 +41,46 @@ Measure = Callable[[Sequence[int]], Sequence[bool]]
 def first_step(
     last: int, measure: Measure, like_last: Callable[[int], bool | None], at_once: int = 1
 ) -> tuple[int, int]:
-    """Two places across the middle; `like_last` is None where noise hides it."""
+    """Two positions across the middle; `like_last` is None where noise hides it."""
     low, high = 0, last
     without: set[int] = set()
-    while places := _next(low, high, without, at_once):
-        for place, has_value in zip(places, measure(places), strict=True):
-            alike = like_last(place) if has_value else None
+    while indexes := _next(low, high, without, at_once):
+        for index, has_value in zip(indexes, measure(indexes), strict=True):
+            alike = like_last(index) if has_value else None
             if alike is None:
-                without.add(place)
+                without.add(index)
             elif alike:
-                high = min(high, place)
-            elif place < high:
-                low = max(low, place)
+                high = min(high, index)
+            elif index < high:
+                low = max(low, index)
     return low, high
 
 
 def all_steps(
     last: int, measure: Measure, differ: Callable[[int, int], bool], at_once: int = 1
 ) -> list[tuple[int, int]]:
-    """Every step between places 0 and `last` but for those that cancel each other out, in order."""
-    found = []
+    """Every step from position 0 to `last` but for those that cancel each other out, in order."""
+    steps = []
     without: set[int] = set()
     spans = [(0, last)]
     while spans:
         low, high = span = spans.pop()
         if not differ(low, high):
             continue
-        places = _next(low, high, without, at_once)
-        if not places:
-            found.append(span)
+        indexes = _next(low, high, without, at_once)
+        if not indexes:
+            steps.append(span)
             continue
-        has_value = measure(places)
-        without |= {place for place, has in zip(places, has_value, strict=True) if not has}
-        ends = [low, *(place for place in places if place not in without), high]
+        has_value = measure(indexes)
+        without |= {index for index, has in zip(indexes, has_value, strict=True) if not has}
+        ends = [low, *(index for index in indexes if index not in without), high]
         spans += itertools.pairwise(ends)
-    return sorted(found)
+    return sorted(steps)
 
 
 def _next(low: int, high: int, without: set[int], at_once: int) -> list[int]:
-    """The next places to try: in the middle, or farther from it where that has no value."""
-    free = [place for place in range(low + 1, high) if place not in without]
+    """The next positions to try: in the middle, or farther off where that has no value."""
+    free = [index for index in range(low + 1, high) if index not in without]
     failed = high - low - 1 - len(free)
     if not failed:
         fractions = [number / (at_once + 1) for number in range(1, at_once + 1)]
@@ -143,29 +143,29 @@ class Search:
         self.case = case
         self.commits = commits
         self.ask = question
-        self.found: list[Jump] = []
+        self.changes: list[Jump] = []
         # Why no change of the case can be searched.
         self.why_not: UserError | Caveat | None = None
 
-    def measure(self, line: Sequence[Commit], places: Sequence[int]) -> list[bool]:
+    def measure(self, line: Sequence[Commit], indexes: Sequence[int]) -> list[bool]:
         """Measures commits beside those nearest in the line; whether each has a value."""
         known = [at for at, commit in enumerate(line) if self.commits.has(commit, self.case)]
-        near = sorted(known, key=lambda at: min(abs(at - place) for place in places))
+        near = sorted(known, key=lambda at: min(abs(at - index) for index in indexes))
         self.commits.measure(
-            [line[place] for place in places],
-            [line[at] for at in near[: 2 * len(places)]],
+            [line[index] for index in indexes],
+            [line[at] for at in near[: 2 * len(indexes)]],
             boot=self.ask.boot,
         )
-        return [self.commits.has(line[place], self.case) for place in places]
+        return [self.commits.has(line[index], self.case) for index in indexes]
 
     def find(self) -> list[Jump]:
         """The jumps from the range's start to bad, both of which were measured and differ."""
         if self.ask.everything:
             return self.jumps(self.line, set(), self.ask.paths)
-        line = [self.line[place] for place in touching(self.span.folder, self.line, self.ask.paths)]
+        line = [self.line[index] for index in touching(self.span.folder, self.line, self.ask.paths)]
         low, high = first_step(
             len(line) - 1,
-            lambda places: self.measure(line, places),
+            lambda indexes: self.measure(line, indexes),
             self._like_last(line),
             self.commits.at_once,
         )
@@ -177,10 +177,10 @@ class Search:
         self, whole: Sequence[Commit], known: set[str], paths: Sequence[str] = ()
     ) -> list[Jump]:
         """Every jump of a line whose ends were measured, but for what commits of `known` did."""
-        line = [whole[place] for place in touching(self.span.folder, whole, paths)]
+        line = [whole[index] for index in touching(self.span.folder, whole, paths)]
         spans = all_steps(
             len(line) - 1,
-            lambda places: self.measure(line, places),
+            lambda indexes: self.measure(line, indexes),
             lambda old, new: self.differ(line[old], line[new], self.ask.least),
             self.commits.at_once,
         )
@@ -224,12 +224,12 @@ class Search:
         return apart.is_sure and abs(apart.delta) >= least
 
     def _like_last(self, line: Sequence[Commit]) -> Callable[[int], bool | None]:
-        """Whether a place is past the middle of the change; None where noise hides it."""
+        """Whether a position is past the middle of the change; None where noise hides it."""
         whole = self.apart(line[0], line[-1]).delta
         sign = 1 if whole > 0 else -1
 
-        def like_last(place: int) -> bool | None:
-            apart = self.apart(line[0], line[place])
+        def like_last(index: int) -> bool | None:
+            apart = self.apart(line[0], line[index])
             if apart.low is None or apart.high is None:
                 return None
             low, high = sorted((sign * apart.low, sign * apart.high))
@@ -312,7 +312,7 @@ def bisect(
     searches = [Search(span, question, commits, case) for case in question.cases]
     for search in searches:
         search.why_not = _why_not_searched(search, old)
-    errors = [one.why_not for one in searches if isinstance(one.why_not, UserError)]
+    errors = [search.why_not for search in searches if isinstance(search.why_not, UserError)]
     if len(errors) == len(searches):
         raise errors[0]
     longest = max(step.seconds for step in commits.steps.values())
@@ -322,7 +322,7 @@ def bisect(
     )
     try:
         for search in searches:
-            search.found = [] if search.why_not else search.find()
+            search.changes = [] if search.why_not else search.find()
         _announce(searches)
         with scratch_folder() as own:
             first, *others = [_answer(search, own) for search in searches]
@@ -378,7 +378,7 @@ def _announce(searches: Sequence[Search]) -> None:
     rows: list[Provisional] = []
     ends: dict[str, Commit] = {}
     for search in searches if verify else ():
-        for jump in (jump for jump in search.found if jump.is_one):
+        for jump in (jump for jump in search.changes if jump.is_one):
             commit, apart = jump.culprit, search.apart(jump.before, jump.culprit)
             ends |= {jump.before.name: jump.before, commit.name: commit}
             row = Provisional(
@@ -406,8 +406,8 @@ def _answer(search: Search, own: Path) -> Answer:
     commits, span, reason = search.commits, search.span, search.why_not
     whole = search.apart(span.good, span.bad)
     culprits, notes = [], []
-    suspects = [jump for jump in search.found if not jump.is_one]
-    for jump in search.found:
+    suspects = [jump for jump in search.changes if not jump.is_one]
+    for jump in search.changes:
         if jump.is_one:
             culprit = _culprit(search, jump, whole, own)
             if isinstance(culprit, Culprit):

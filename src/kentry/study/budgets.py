@@ -54,12 +54,12 @@ class Budgets:
 
     def of_arch(self, arch: str) -> list[Budget]:
         """Those of an architecture, in the order of the file; UserError where there are none."""
-        found = [one for one in self.all if one.table in (arch, ALL)]
-        if not found:
+        chosen = [budget for budget in self.all if budget.table in (arch, ALL)]
+        if not chosen:
             raise UserError(
                 f"{self.file} has no budget for {arch}.", f"Write one below [{arch}] or [{ALL}]."
             )
-        return found
+        return chosen
 
     def renewed(self, limits: Mapping[Budget, int | float]) -> str:
         """Return the text of the file with other numbers as limits, and all else as it is."""
@@ -102,19 +102,19 @@ def _baselines(value: Any, file: Path) -> dict[str, Path]:
     """The files of recordings, by architecture; ValueError for one outside of the folder."""
     if not isinstance(value, dict):
         raise ValueError(f'{BASELINE} names no architecture; write {BASELINE}.arm64 = "FILE"')
-    folder, found = file.resolve().parent, {}
+    folder, files = file.resolve().parent, {}
     for arch, name in value.items():
-        place = f"{BASELINE}.{arch}"
+        key = f"{BASELINE}.{arch}"
         if arch not in ARCHES:
-            raise ValueError(f"{place} is of no architecture; there are {', '.join(ARCHES)}")
+            raise ValueError(f"{key} is of no architecture; there are {', '.join(ARCHES)}")
         if not isinstance(name, str) or not name or not name.isprintable():
-            raise ValueError(f"{place} is not a file's name")
+            raise ValueError(f"{key} is not a file's name")
         # Links are followed, so that one cannot lead out of the folder either.
         target = (folder / name).resolve()
         if Path(name).is_absolute() or not target.is_relative_to(folder) or target == folder:
-            raise ValueError(f"{place} is not below the folder of this file: {name}")
-        found[arch] = file.parent / name
-    return found
+            raise ValueError(f"{key} is not below the folder of this file: {name}")
+        files[arch] = file.parent / name
+    return files
 
 
 def _budgets(document: dict[str, Any], lines: Mapping[Keys, int]) -> Iterator[Budget]:
@@ -132,24 +132,24 @@ def _budgets(document: dict[str, Any], lines: Mapping[Keys, int]) -> Iterator[Bu
             by_metric = value if isinstance(value, dict) else {INSTRUCTIONS: value}
             if not by_metric:
                 raise ValueError(f"{table}.{key} has no metric")
-            for metric, one in by_metric.items():
+            for metric, limit in by_metric.items():
                 keys = (table, key, metric) if by_metric is value else (table, key)
                 if not all(word and word.isprintable() for word in (key, metric)):
                     raise ValueError(f"{'.'.join(keys)} is not a line of printable text")
-                yield Budget(table, key, metric, *_limit(one, ".".join(keys)), lines.get(keys))
+                yield Budget(table, key, metric, *_limit(limit, ".".join(keys)), lines.get(keys))
 
 
-def _limit(value: Any, place: str) -> tuple[str, Fraction, bool, bool]:
+def _limit(value: Any, key: str) -> tuple[str, Fraction, bool, bool]:
     """A value's text, its number, and whether that is added, and in per cent."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         # Neither nan nor inf is in the range.
         if not 0 <= value <= _MOST:
-            raise ValueError(f"{place} is not a limit: {value}")
+            raise ValueError(f"{key} is not a limit: {value}")
         return str(value), Fraction(str(value)), False, False
     more = _MORE.fullmatch(value) if isinstance(value, str) else None
     if not more:
         shown = value if isinstance(value, str) else type(value).__name__
-        raise ValueError(f'{place} is no budget: {shown!r}; write 312, "+2" or "+1 %"')
+        raise ValueError(f'{key} is no budget: {shown!r}; write 312, "+2" or "+1 %"')
     percent = bool(more[2])
     return f"+{more[1]}{' %' if percent else ''}", Fraction(more[1]), True, percent
 

@@ -66,20 +66,20 @@ def check(
 ) -> Check:
     """Each budget of the architecture for cases that `patterns` name; UserError without any."""
     arch = recording.kernel["arch"]
-    asked = _asked(budgets.of_arch(arch), [one for one in (recording, baseline) if one], expected)
-    left = _chosen(list(dict.fromkeys(one.name for one in asked)), arch, patterns, budgets)
-    asked = [one for one in asked if one.name in left]
+    asked = _asked(budgets.of_arch(arch), [r for r in (recording, baseline) if r], expected)
+    left = _chosen(list(dict.fromkeys(row.name for row in asked)), arch, patterns, budgets)
+    asked = [row for row in asked if row.name in left]
     comparison = _compared(asked, recording, baseline)
-    rows = [_row(one, recording, baseline, comparison) for one in asked]
+    rows = [_row(row, recording, baseline, comparison) for row in asked]
     notes = list(comparison.caveats if comparison else recording.caveats)
-    for one in asked:
-        if one.budget.relative and comparison:
-            key = one.name, one.budget.metric
+    for wanted in asked:
+        if wanted.budget.relative and comparison:
+            key = wanted.name, wanted.budget.metric
             for row in comparison.rows:
                 notes += row.caveats if (row.name, row.metric) == key else ()
-        elif case := recording.case(one.name):
+        elif case := recording.case(wanted.name):
             notes += case.caveats
-    is_used = any(one.budget.relative for one in asked)
+    is_used = any(row.budget.relative for row in asked)
     return Check(
         tool=recording.tool,
         budgets=str(budgets.file),
@@ -169,7 +169,7 @@ def _asked(
             names = [
                 name
                 for name in names
-                if name in expected or any(_has(one.case(name), budget.metric) for one in some)
+                if name in expected or any(_has(side.case(name), budget.metric) for side in some)
             ]
             if not names:
                 problem = f"the recording has no {budget.metric} of such a case"
@@ -178,11 +178,11 @@ def _asked(
 
     # The last one is a case's own: that of its name, of its architecture, further down.
     ranked = sorted(
-        (one for one in asked if not one.problem),
-        key=lambda one: (one.name == one.budget.key, one.budget.table != ALL),
+        (row for row in asked if not row.problem),
+        key=lambda row: (row.name == row.budget.key, row.budget.table != ALL),
     )
-    own = {(one.name, one.budget.metric): one.budget for one in ranked}
-    return [one for one in asked if one.problem or own[one.name, one.budget.metric] is one.budget]
+    own = {(row.name, row.budget.metric): row.budget for row in ranked}
+    return [row for row in asked if row.problem or own[row.name, row.budget.metric] is row.budget]
 
 
 def _has(case: CaseResult | None, metric: str) -> bool:
@@ -194,17 +194,17 @@ def _compared(
 ) -> Comparison | None:
     """The comparison with the baseline of what has a budget against it; None where nothing has."""
     both = [
-        (one.name, one.budget.metric)
-        for one in asked
-        if one.budget.relative
+        (row.name, row.budget.metric)
+        for row in asked
+        if row.budget.relative
         and baseline
-        and all(_has(side.case(one.name), one.budget.metric) for side in (baseline, recording))
+        and all(_has(side.case(row.name), row.budget.metric) for side in (baseline, recording))
     ]
     # Of metrics that are not compared, or only in two units, each row says so.
     with contextlib.suppress(UserError):
         if baseline and both:
             names, metrics = (list(dict.fromkeys(own)) for own in zip(*both, strict=True))
-            of_paths = [one for one in metrics if one.startswith(ABOUT_PATHS)]
+            of_paths = [metric for metric in metrics if metric.startswith(ABOUT_PATHS)]
             return compare(baseline, recording, names, of_paths)
     return None
 
@@ -288,7 +288,7 @@ def _relative_time(
     comparison: Comparison | None,
 ) -> CheckRow:
     """The comparison's verdict, with what the budget allows as the threshold."""
-    timed = {(one.name, one.metric): one for one in (comparison.timed if comparison else ())}
+    timed = {(row.name, row.metric): row for row in (comparison.timed if comparison else ())}
     compared = timed.get((row.name, row.metric))
     if compared is None or not compared.old:
         # Of the probe itself, of two units, or nothing.
@@ -305,7 +305,7 @@ def _relative_time(
     from kentry.compare.timed import compare_timed
 
     again = compare_timed([cases], {}, *sides, float(share))
-    wide = next(one for one in again if one.metric == row.metric)
+    wide = next(timing for timing in again if timing.metric == row.metric)
     if wide.verdict == exact.SAME:
         return replace(row, verdict=WITHIN)
     if wide.verdict != exact.WORSE or compared.verdict != exact.WORSE:
@@ -339,18 +339,18 @@ def _counts(case: CaseResult, metric: str) -> set[int]:
     """The commonest count of every context; of a context without a majority all but rare ones."""
     own = [case.metrics[metric].samples]
     if metric == INSTRUCTIONS and case.contexts:
-        own = [one.samples for one in case.contexts]
-    found: set[int] = set()
+        own = [context.samples for context in case.contexts]
+    counts: set[int] = set()
     for samples in map(dict, own):
         windows = sum(samples.values())
         often = {count for count, times in samples.items() if times >= _OFTEN * windows}
         if exact.is_decided(samples):
-            found.add(exact.mode(samples))
+            counts.add(exact.mode(samples))
         elif 2 * sum(samples[count] for count in often) > windows:
-            found |= often
+            counts |= often
         else:
-            found |= set(samples)
-    return found
+            counts |= set(samples)
+    return counts
 
 
 def _by_context(case: CaseResult, metric: str) -> tuple[tuple[int, int], ...]:
@@ -385,7 +385,7 @@ def renew(
         if budget.number != limit
     ]
     written = []
-    if any(one.relative for one in budgets.of_arch(recording.kernel["arch"])):
+    if any(budget.relative for budget in budgets.of_arch(recording.kernel["arch"])):
         file = budgets.baselines[recording.kernel["arch"]]
         relative = [row for row in result.rows if row.budget.startswith("+")]
         for row in relative:
@@ -411,7 +411,7 @@ def renew(
 
 def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
     """The most that was measured for each limit; one of all architectures only grows."""
-    found: dict[Budget, Real] = {}
+    limits: dict[Budget, Real] = {}
     for budget in budgets.of_arch(check.measured.kernel["arch"]):
         rows = [
             row
@@ -423,9 +423,9 @@ def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
             # A count as it is, the end of an interval up to four digits.
             to_digits = Context(_DIGITS, ROUND_CEILING).create_decimal
             limit = max(
-                one if isinstance(one, int) else _plain(Fraction(to_digits(str(one))))
-                for one in highs
+                high if isinstance(high, int) else _plain(Fraction(to_digits(str(high))))
+                for high in highs
             )
             if budget.table != ALL or limit > budget.number:
-                found[budget] = limit
-    return found
+                limits[budget] = limit
+    return limits

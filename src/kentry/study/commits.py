@@ -85,7 +85,7 @@ def value(recording: Recording, case: str, metric: str) -> Real:
     """The metric's value; UserError where the recording has none."""
     result = recording.case(case)
     if not result:
-        names = ", ".join(one.name for one in recording.cases)
+        names = ", ".join(case.name for case in recording.cases)
         raise UserError(f"The recording has no case {case}.", f"It has {names}.")
     measured = result.metrics.get(metric) or result.noisy.get(metric)
     if measured is None:
@@ -96,13 +96,13 @@ def value(recording: Recording, case: str, metric: str) -> Real:
 
 def sums(case: str, values: Iterable[tuple[Recording, Real]]) -> list[Caveat]:
     """Says which of a case's counts no context of their kernel has."""
-    found: dict[str, None] = {}
+    counts: dict[str, None] = {}
     for recording, count in values:
         own = recording.case(case)
         if own and isinstance(count, int) and not own.has_context(count):
-            found[str(count)] = None
-    which = f"{caveats.some(list(found))} {INSTRUCTIONS}"
-    return [caveats.sum_of_contexts(which, case)] if found else []
+            counts[str(count)] = None
+    which = f"{caveats.some(list(counts))} {INSTRUCTIONS}"
+    return [caveats.sum_of_contexts(which, case)] if counts else []
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,9 @@ class Pair:
             functions = row.functions if metric == INSTRUCTIONS else ()
             return Difference(row.delta, known, known, functions)
         sides = [side.case(case) for side in (self.old, self.new)]
-        counts = [one.metrics[metric] for one in sides if one and metric in one.metrics]
+        counts = [side.metrics[metric] for side in sides if side and metric in side.metrics]
         if len(counts) == 2:
-            surely = delta if all(one.is_decided for one in counts) else None
+            surely = delta if all(count.is_decided for count in counts) else None
             return Difference(delta, surely, surely)
         # The interval of a noisy change, which recordings made apart have, too.
         for timed in self.comparison.timed:
@@ -334,8 +334,8 @@ class Commits:
         function = self.measurer.function
         threads = ThreadPoolExecutor(self.at_once) if self.at_once > 1 else None
         with threads or nullcontext():
-            for place, outcome in outcomes(function, units, self._show, threads):
-                self._add(missing[place], outcome)
+            for index, outcome in outcomes(function, units, self._show, threads):
+                self._add(missing[index], outcome)
         return [self._recordings.get(commit.name) for commit in commits]
 
     def measure_anew(self, commit: Commit, own: Path) -> Recording:
@@ -369,8 +369,8 @@ class Commits:
         """Says which counts of a case no context of their commit has."""
         if self.metric != INSTRUCTIONS:
             return []
-        own = {name: one for name, one in self._recordings.items() if one.case(case)}
-        return sums(case, ((one, self._from_first(name, case)) for name, one in own.items()))
+        own = {name: made for name, made in self._recordings.items() if made.case(case)}
+        return sums(case, ((made, self._from_first(name, case)) for name, made in own.items()))
 
     def keep_provisional(self, rows: Sequence[Provisional]) -> None:
         """Writes down what the search has named before it is verified; nothing: all is."""
@@ -385,7 +385,7 @@ class Commits:
     def _from_first(self, name: str, case: str) -> Real:
         if case == self.cases[0] and (known := self.steps[name].value) is not None:
             return known
-        first = next(name for name, one in self._recordings.items() if one.case(case))
+        first = next(name for name, recording in self._recordings.items() if recording.case(case))
         before = value(self._recordings[first], case, self.metric)
         return before + self.apart(first, name, case).delta
 
@@ -425,7 +425,7 @@ class Commits:
                 self.steps[commit.name] = step = msgspec.structs.replace(step, value=own)
         if step.status == MEASURED:
             write_recording(self._recordings[step.commit], self._file(step.commit))
-        rows = [json.dumps(msgspec.to_builtins(one)) + "\n" for one in self.steps.values()]
+        rows = [json.dumps(msgspec.to_builtins(step)) + "\n" for step in self.steps.values()]
         write_atomically(self._folder / _STEPS, "".join(rows))
         self.made += 1
         say(f"step {self.made} of about {max(self.made, self.expected)}: {step_line(step)}")
@@ -487,7 +487,7 @@ class State:
         kept = self._kept()
         if set(kept) != set(names):
             raise self.absent()
-        return {name: tuple(one) if isinstance(one, list) else one for name, one in kept.items()}
+        return {name: tuple(own) if isinstance(own, list) else own for name, own in kept.items()}
 
     @property
     def by_program(self) -> bool:

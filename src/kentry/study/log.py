@@ -49,22 +49,22 @@ def log_tree(
             question = replace(question, boot=True)
             changes = _changes_of_commits(span, question, commits, every)
     line = span.line()
-    tried = {place: one for place, one in enumerate(line) if one.name in commits.steps}
+    tried = {index: commit for index, commit in enumerate(line) if commit.name in commits.steps}
     points = [
         Point(
-            place=place,
+            place=index,
             name=commit.name,
             title=commit.subject,
             date=commit.date,
             value=commits.steps[commit.name].value,
             problem=commits.steps[commit.name].problem,
         )
-        for place, commit in tried.items()
+        for index, commit in tried.items()
     ]
     values = {
-        case: tuple(commits.value(one, case) for one in tried.values()) for case in question.cases
+        case: tuple(commits.value(c, case) for c in tried.values()) for case in question.cases
     }
-    notes = [one for case in question.cases for one in commits.sums(case)]
+    notes = [note for case in question.cases for note in commits.sums(case)]
     notes += [] if every == 1 else [caveats.between_equal_ends()]
     if span.start != span.good:
         notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))
@@ -80,18 +80,18 @@ def _changes_of_commits(
     measure_ends(commits, line[0], line[-1])
     say(f"commits to search: {len(line) - 1}")
     searches = [Search(span, question, commits, case) for case in question.cases]
-    places = list(range(0, len(line), every)) if every else []
-    for start in range(0, len(places), commits.at_once):
-        searches[0].measure(line, places[start : start + commits.at_once])
+    indexes = list(range(0, len(line), every)) if every else []
+    for start in range(0, len(indexes), commits.at_once):
+        searches[0].measure(line, indexes[start : start + commits.at_once])
     changes: dict[str, list[ChangePoint]] = {}
-    numbers = {commit.name: place for place, commit in enumerate(line)}
+    numbers = {commit.name: index for index, commit in enumerate(line)}
     for search in searches:
-        stops = {0, len(line) - 1, *(at for at in places if commits.has(line[at], search.case))}
-        changes[search.case] = found = []
+        stops = {0, len(line) - 1, *(at for at in indexes if commits.has(line[at], search.case))}
+        changes[search.case] = found_changes = []
         for low, high in itertools.pairwise(sorted(stops)):
             for jump in search.jumps(line[low : high + 1], set()):
                 change = search.booted(jump)
-                found.append(
+                found_changes.append(
                     ChangePoint(
                         place=numbers.get(jump.culprit.name, high),
                         before=jump.before.name,
@@ -111,37 +111,37 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     cases = units[0].measurement.cases
     recordings: dict[int, Recording] = {}
     problems: dict[int, str] = {}
-    for place, outcome in outcomes(perform, units):
+    for index, outcome in outcomes(perform, units):
         if outcome.recording:
-            recordings[place] = outcome.recording
+            recordings[index] = outcome.recording
         elif outcome.error:
-            problems[place] = outcome.error.sentence
-            say(f"{units[place].spec}: {problems[place]}")
+            problems[index] = outcome.error.sentence
+            say(f"{units[index].spec}: {problems[index]}")
     if not recordings:
         raise KernelError("No kernel of the list could be measured.", "Look at the reasons above.")
     measured = sorted(recordings)
-    titles = {place: f"Linux {one.kernel['release']}" for place, one in recordings.items()}
+    titles = {index: f"Linux {kernel.kernel['release']}" for index, kernel in recordings.items()}
     values: dict[str, dict[int, Real]] = {
         case: {measured[0]: value(recordings[measured[0]], case, INSTRUCTIONS)} for case in cases
     }
     changes: dict[str, list[ChangePoint]] = {case: [] for case in cases}
     notes: list[Caveat] = []
     differing: dict[str, list[str]] = {}
-    for last, place in itertools.pairwise(measured):
-        pair = Pair(recordings[last], recordings[place], cases)
-        names = [unit.spec for unit in units[last : place + 1]]
+    for last, index in itertools.pairwise(measured):
+        pair = Pair(recordings[last], recordings[index], cases)
+        names = [unit.spec for unit in units[last : index + 1]]
         for case in cases:
             apart, old = pair.difference(case), values[case][last]
-            values[case][place] = new = old + apart.delta
+            values[case][index] = new = old + apart.delta
             if apart.low is None:
                 notes.append(caveats.undecided_between(names[0], names[-1]))
             if apart.is_sure:
                 changes[case].append(
                     ChangePoint(
-                        place=place,
+                        place=index,
                         before=names[0],
                         names=tuple(names[1:]),
-                        title=titles[place],
+                        title=titles[index],
                         old=old,
                         new=new,
                         delta=apart.delta,
@@ -153,17 +153,17 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
                 what = caveat["text"].partition(" differs")[0]
                 differing.setdefault(what, []).append(names[-1])
     for case, own in values.items():
-        notes += sums(case, ((recordings[place], count) for place, count in own.items()))
+        notes += sums(case, ((recordings[index], count) for index, count in own.items()))
     notes += [caveats.differs_from_before(what, some(at)) for what, at in differing.items()]
     points = [
         Point(
-            place=place,
+            place=index,
             name=unit.spec,
-            title=titles.get(place, ""),
-            value=values[cases[0]].get(place),
-            problem=problems.get(place, ""),
+            title=titles.get(index, ""),
+            value=values[cases[0]].get(index),
+            problem=problems.get(index, ""),
         )
-        for place, unit in enumerate(units)
+        for index, unit in enumerate(units)
     ]
     rows = {case: tuple(map(values[case].get, range(len(units)))) for case in cases}
     return _log(recordings[measured[-1]], len(units), points, rows, changes, notes, origin)

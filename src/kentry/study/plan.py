@@ -103,15 +103,15 @@ def outcomes(
     shows the progress of all; None: each unit shows its own.
     """
     if not executor:
-        for place, unit in enumerate(units):
-            yield place, function(unit, update)
+        for index, unit in enumerate(units):
+            yield index, function(unit, update)
         return
-    places = {executor.submit(function, unit, update): at for at, unit in enumerate(units)}
+    indexes = {executor.submit(function, unit, update): at for at, unit in enumerate(units)}
     try:
-        for future in as_completed(places):
-            yield places[future], future.result()
+        for future in as_completed(indexes):
+            yield indexes[future], future.result()
     finally:
-        for future in places:
+        for future in indexes:
             future.cancel()
 
 
@@ -178,15 +178,15 @@ def _stand_in(unit: Unit, update: Update) -> tuple[str, str]:
     """The status and the name of a stand-in that the unit's kernel needs no boot beside."""
     if not unit.stand_ins:
         return MEASURED, ""
-    known = {one.name: made_of.read(cache_dir("built") / one.built) for one in unit.stand_ins}
-    for one in unit.stand_ins:
-        if (made := known[one.name]) and made_of.compiles_none_of(made, one.changed):
-            return NOT_COMPILED, one.name
+    known = {other.name: made_of.read(cache_dir("built") / other.built) for other in unit.stand_ins}
+    for other in unit.stand_ins:
+        if (made := known[other.name]) and made_of.compiles_none_of(made, other.changed):
+            return NOT_COMPILED, other.name
     assert isinstance(unit.source, Revision)
     planned = build.plan(unit.source, find_arch(unit.arch), unit.request, update)
     own = made_of.read(build.built(planned, update))
-    for one in unit.stand_ins:
-        made = known[one.name]
-        if own and made and made_of.same_code(own, made, one.executed):
-            return SAME_CODE, one.name
+    for other in unit.stand_ins:
+        made = known[other.name]
+        if own and made and made_of.same_code(own, made, other.executed):
+            return SAME_CODE, other.name
     return MEASURED, ""

@@ -68,7 +68,7 @@ def measure_series(
         commit = step.revision.commit if step.revision else ""
         rows[step.number] = row = PatchKernels(step.number, step.subject, commit)
         if not step.revision:
-            row.problems.update({one.arch: Problem(NO_APPLY, step.problem) for one in units})
+            row.problems.update({unit.arch: Problem(NO_APPLY, step.problem) for unit in units})
     for unit in units:
         label = f"baseline ({unit.arch})"
         numbered.append((0, replace(unit, source=lineup.base, label=label)))
@@ -77,8 +77,8 @@ def measure_series(
             spec = f"{unit.spec} + patch {step.number}"
             own = replace(unit, spec=spec, source=step.revision, label=label)
             numbered.append((step.number, own))
-    for place, outcome in outcomes(perform, [unit for _, unit in numbered]):
-        number, unit = numbered[place]
+    for index, outcome in outcomes(perform, [unit for _, unit in numbered]):
+        number, unit = numbered[index]
         if not number or outcome.recording:
             recording = keep(number, outcome.measured())
             rows[number].recordings[unit.arch] = recording
@@ -164,15 +164,15 @@ def tabulate(
     has no cells; the next steps are against the last that has, so steps sum to the total.
     """
     base = kernels[0].recordings
-    found = [
+    pairs = [
         (case.name, recording.kernel["arch"])
         for recording in base.values()
         for case in recording.cases
         if names is None or case.name in names
     ]
-    several = len({arch for _, arch in found}) > 1
+    several = len({arch for _, arch in pairs}) > 1
     columns = tuple(
-        SeriesColumn(f"{arch}:{case}" if several else case, case, arch) for case, arch in found
+        SeriesColumn(f"{arch}:{case}" if several else case, case, arch) for case, arch in pairs
     )
     cases = [case for column in columns if (case := base[column.arch].case(column.case))]
     wanted = choose_metrics([[case] for case in cases], metrics) if metrics else ()
@@ -190,7 +190,7 @@ def tabulate(
         },
         caveats=tuple(notes),
         base_caveats={
-            arch: tuple(_caveats_of(recording, [case for case, own in found if own == arch]))
+            arch: tuple(_caveats_of(recording, [case for case, own in pairs if own == arch]))
             for arch, recording in base.items()
         },
         changes=changes,
@@ -221,7 +221,7 @@ def _rows(
         }
         last_cells |= cells
         for column, cell in cells.items():
-            last_metrics[column] |= {name: one for name, one in cell.metrics.items() if one}
+            last_metrics[column] |= {name: step for name, step in cell.metrics.items() if step}
         statuses = [problem.status for problem in patch.problems.values()]
         identical = bool(patch.patch and cells)
         rows.append(
@@ -246,19 +246,19 @@ def _first_to_last(
 ) -> tuple[dict[str, CaseComparison], list[Caveat]]:
     """The change of each column, and what else differs that no row tells."""
     base = kernels[0].recordings
-    last = {arch: recording for one in kernels for arch, recording in one.recordings.items()}
-    told = {one["text"] for row in rows for one in row.caveats}
+    last = {arch: recording for row in kernels for arch, recording in row.recordings.items()}
+    told = {caveat["text"] for row in rows for caveat in row.caveats}
     changes: dict[str, CaseComparison] = {}
     differing: list[Caveat] = []
     for arch, first in base.items():
-        keys = {one.case: one.name for one in columns if one.arch == arch}
+        keys = {column.case: column.name for column in columns if column.arch == arch}
         if present := [case for case in keys if last[arch].case(case)]:
             whole = compare(first, last[arch], present)
             changes |= {keys[case.name]: case for case in whole.cases}
             differing += [
-                of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", one)
-                for one in whole.caveats
-                if one["kind"] in DIFFERENCES and one["text"] not in told
+                of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", caveat)
+                for caveat in whole.caveats
+                if caveat["kind"] in DIFFERENCES and caveat["text"] not in told
             ]
     return changes, differing
 
@@ -278,16 +278,16 @@ def _steps(
         groups.setdefault((column.arch, id(before[column])), []).append(column)
     for (arch, _), group in groups.items():
         recording = patch.recordings[arch]
-        step = compare(before[group[0]], recording, [one.case for one in group], wanted)
+        step = compare(before[group[0]], recording, [column.case for column in group], wanted)
         for column in group:
             rows = (step.counted(column.case, metric) for metric in (INSTRUCTIONS, *wanted))
             steps[column] = {row.metric: row for row in rows if row}
-        if group[0] == next(one for one in measured if one.arch == arch):
-            names = [one.case for one in measured if one.arch == arch]
+        if group[0] == next(column for column in measured if column.arch == arch):
+            names = [column.case for column in measured if column.arch == arch]
             known = _caveats_of(base[arch], names)
-            new = [one for one in _caveats_of(recording, names) if one not in known]
-            new += [one for one in step.caveats if one["kind"] in DIFFERENCES]
-            notes += [of_side(arch, one) if len(base) > 1 else one for one in new]
+            new = [caveat for caveat in _caveats_of(recording, names) if caveat not in known]
+            new += [caveat for caveat in step.caveats if caveat["kind"] in DIFFERENCES]
+            notes += [of_side(arch, caveat) if len(base) > 1 else caveat for caveat in new]
     return steps, notes
 
 
@@ -335,12 +335,12 @@ def _metric(
     last: Cell | None,
 ) -> MetricStep | None:
     """A metric and its step; None where the windows or contexts do not agree on it."""
-    found = case.metrics.get(name)
+    own = case.metrics.get(name)
     # In the context of the row before, if that has a value.
     known = compared if last and last.metrics.get(name) else None
-    if known.verdict == UNDECIDED if known else found and not found.is_decided:
+    if known.verdict == UNDECIDED if known else own and not own.is_decided:
         return None
-    value = found.value if found else 0
+    value = own.value if own else 0
     if before is None:
         return MetricStep(value)
     step = known.delta if known else value - before.value

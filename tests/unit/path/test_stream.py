@@ -265,4 +265,4 @@ def test_as_many_of_each_are_left(addresses: list[int]) -> None:
     for address in range(5):
         times = sum(one.times for one in found if one.instruction.address == address)
         assert times == addresses.count(address)
-    assert all(addresses[one.place] == one.instruction.address for one in found)
+    assert all(addresses[one.position] == one.instruction.address for one in found)
