@@ -95,11 +95,11 @@ def _anchors(old: Keys, new: Keys) -> list[Pair]:
 
 def _once(keys: Keys) -> dict[bytes, int]:
     codes = np.ascontiguousarray(keys[[HOME, EQUAL]].T)
-    places: dict[bytes, int] = {}
+    only_at: dict[bytes, int] = {}
     for at in range(len(codes) - _ANCHOR + 1):
         row = codes[at : at + _ANCHOR].tobytes()
-        places[row] = -1 if row in places else at
-    return {row: at for row, at in places.items() if at >= 0}
+        only_at[row] = -1 if row in only_at else at
+    return {row: at for row, at in only_at.items() if at >= 0}
 
 
 def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:

@@ -37,9 +37,9 @@ def _changed(old: Sequence[Instruction], new: Sequence[Instruction]) -> frozense
     sides = _code(old), _code(new)
     shared = sides[0].keys() & sides[1].keys()
     changed = {name for name in shared if _differ(sides[0][name], sides[1][name])}
-    found: set[str] = set()
-    while changed - found:
-        found |= changed
+    reached: set[str] = set()
+    while changed - reached:
+        reached |= changed
         before, after = (
             Counter(
                 target
@@ -56,12 +56,12 @@ def _changed(old: Sequence[Instruction], new: Sequence[Instruction]) -> frozense
 
 def _code(code: Sequence[Instruction]) -> dict[str, _Code]:
     """Each function's code, a compiler's clones by their own names."""
-    found: defaultdict[str, _Code] = defaultdict(lambda: defaultdict(set))
+    functions: defaultdict[str, _Code] = defaultdict(lambda: defaultdict(set))
     texts = _NUMBER.sub("#", "\n".join(insn.text for insn in code)).split("\n")
     for insn, text in zip(code, texts, strict=False):
         if insn.function != UNNAMED:
-            found[insn.function][insn.offset].add((text, len(insn.code)))
-    return found
+            functions[insn.function][insn.offset].add((text, len(insn.code)))
+    return functions
 
 
 def _differ(old: _Code, new: _Code) -> bool:

@@ -271,8 +271,8 @@ def sum_of(changes: Iterable[Change]) -> Change:
 
 def place_values(case: CaseResult, metric: str) -> dict[int, int]:
     """Each context's commonest value of a metric that depends on where data lies."""
-    known = (one for one in case.contexts if metric in one.data)
-    return {one.context: exact.mode(dict(one.data[metric])) for one in known}
+    known = (context for context in case.contexts if metric in context.data)
+    return {context.context: exact.mode(dict(context.data[metric])) for context in known}
 
 
 def changes(

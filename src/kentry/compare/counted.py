@@ -96,7 +96,7 @@ def compare(
         notes.append(caveats.one_context(", ".join(alone)))
     chosen = choose_metrics(counted, metrics) if metrics else ()
     more = (row for sides in both for row in _metric_rows(sides, chosen))
-    order = {case.name: place for place, case in enumerate(old.cases)}
+    order = {case.name: index for index, case in enumerate(old.cases)}
     return Comparison(
         tool=new.tool,
         old=Measured.of(old),
@@ -173,8 +173,8 @@ def compare_case(sides: Sides) -> CaseComparison:
 def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
     before, after = (
         {
-            (one.core, one.llvm): Cycles(one.low, one.high, one.missing, one.steady)
-            for one in case.estimates
+            (row.core, row.llvm): Cycles(row.low, row.high, row.missing, row.steady)
+            for row in case.estimates
         }
         for case in (old, new)
     )
@@ -281,15 +281,15 @@ def _metric_rows(sides: Sides, chosen: Sequence[str]) -> Iterator[CaseComparison
     by_path = sides.by_metric([name for name in metrics if name not in path_metrics.OF_PLACES])
     by_function, missing = zip(*map(_of_accesses, sides), strict=True)
     unreported = sorted((missing[0] | missing[1]).items())
-    words = ", ".join(f"{name} ({times} times)" for name, times in unreported)
+    unknown = ", ".join(f"{name} ({times} times)" for name, times in unreported)
     for metric in metrics:
         row = _metric_row(sides, metric, by_path.get(metric))
         shares = [own.get(metric, Counter()) for own in by_function]
         is_of_places = metric in path_metrics.OF_PLACES
         if is_of_places and [own.total() for own in shares] == [row.old, row.new]:
             row = replace(row, functions=_function_deltas(*shares))
-        if words and metric in path_metrics.OF_ACCESSES:
-            note = caveats.unreported_accesses(row.name, words)
+        if unknown and metric in path_metrics.OF_ACCESSES:
+            note = caveats.unreported_accesses(row.name, unknown)
             row = replace(row, caveats=(*row.caveats, note))
         yield row
 
@@ -469,8 +469,8 @@ def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recordin
     for name in dict.fromkeys(row.name for row in comparison.timed):
         if (before := old.case(name)) and (after := new.case(name)):
             distributions[name] = {
-                metric: (distribution(one), distribution(after.noisy[metric]))
-                for metric, one in before.noisy.items()
+                metric: (distribution(timed), distribution(after.noisy[metric]))
+                for metric, timed in before.noisy.items()
                 if metric in after.noisy
             }
     return replace(

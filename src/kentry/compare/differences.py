@@ -64,7 +64,7 @@ def differences(
     """What differs besides the kernels' cost; `names` are the cases asked for, None for all."""
     notes: list[Caveat] = []
     if counted:
-        named = all(one.target.get("processor") for one in (old, new))
+        named = all(side.target.get("processor") for side in (old, new))
         keys = [key if key != "cpu" or not named else "processor" for key in _TARGET_KEYS]
         notes += differing(old.target, new.target, keys)
         notes += _instruments(old, new)
@@ -97,13 +97,13 @@ def differing(old: dict[str, Any], new: dict[str, Any], keys: Sequence[str]) -> 
 def _instruments(old: Recording, new: Recording) -> Iterator[Caveat]:
     """Two probes or two plugins; one side of which neither is known."""
     # Before targets had them, recordings of the cache said what they were made for.
-    hashes = [{**one.made_for, **one.target} for one in (old, new)]
-    known = ["probe" in one for one in hashes]
+    hashes = [{**side.made_for, **side.target} for side in (old, new)]
+    known = ["probe" in hash_of for hash_of in hashes]
     if known[0] != known[1]:
         yield caveats.unknown_instruments("new" if known[0] else "old")
         return
     for name in ("probe", "plugin"):
-        sides = [str(one.get(name, ""))[:_HASH_DIGITS] for one in hashes]
+        sides = [str(own.get(name, ""))[:_HASH_DIGITS] for own in hashes]
         if sides[0] != sides[1]:
             yield caveats.differs(f"hash of the {name}", *sides)
 

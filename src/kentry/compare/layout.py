@@ -40,7 +40,7 @@ def layout_change(
         return UNSET
     sides = [amounts_of_code(path, arch) for path in (old, new)]
     return LayoutChange(
-        moved=tuple(sorted(moved, key=lambda one: (-one.instructions, one.name, one.by))),
+        moved=tuple(sorted(moved, key=lambda row: (-row.instructions, row.name, row.by))),
         whole_pages=pages,
         metrics={name: (sides[0][name].total(), sides[1][name].total()) for name in OF_LAYOUT},
     )

@@ -51,7 +51,7 @@ def compare_timed(
     for (metric, unit), cases in tables.items():
         both = [(a.noisy[metric], b.noisy[metric]) for a, b in cases]
         estimates = estimate_rows(
-            [(_samples(one), _samples(other)) if interleaved else ((), ()) for one, other in both],
+            [(_samples(a), _samples(b)) if interleaved else ((), ()) for a, b in both],
             threshold=threshold,
             look=look,
             higher_is_better=unit.endswith(_RATE),
@@ -79,11 +79,11 @@ def _row(
     threshold: float,
 ) -> TimedComparison:
     """The row of the estimate of interleaved groups; without any it has no verdict."""
-    boots = {one.boot for one in old.samples}
+    boots = {process.boot for process in old.samples}
     halves = [
-        (one.interval[1] - one.interval[0]) / 2 if one.interval else None for one in (old, new)
+        (side.interval[1] - side.interval[0]) / 2 if side.interval else None for side in (old, new)
     ]
-    groups = {(one.boot, one.group) for one in old.samples}
+    groups = {(process.boot, process.group) for process in old.samples}
     plain = TimedComparison(
         name=name,
         metric=metric,
@@ -93,23 +93,23 @@ def _row(
         percent=100 * (new.value - old.value) / old.value if old.value else None,
         verdict=UNDECIDED,
         halves=(halves[0], halves[1]),
-        estimators=tuple(one.estimator for one in (old, new) if one.estimator),
+        estimators=tuple(side.estimator for side in (old, new) if side.estimator),
         boots=len(boots),
-        groups=len(groups) if boots & {one.boot for one in new.samples} else 0,
+        groups=len(groups) if boots & {process.boot for process in new.samples} else 0,
     )
     if estimate:
         row = _with_estimate(plain, estimate)
         # Identical samples are the same without a test.
         return replace(row, verdict=SAME, reason="") if old.samples == new.samples else row
     absent = [
-        caveats.unsupported(side, metric, ", ".join(one.absent))
-        for side, one in (("old", old), ("new", new))
-        if one.absent
+        caveats.unsupported(side, metric, ", ".join(own.absent))
+        for side, own in (("old", old), ("new", new))
+        if own.absent
     ]
     if absent and not (_samples(old) and _samples(new)):
         return replace(plain, reason="imported", caveats=tuple(absent))
     try:
-        before, after = (list(values_by_boot(one.samples).values()) for one in (old, new))
+        before, after = (list(values_by_boot(side.samples).values()) for side in (old, new))
         rate = old.unit.endswith(_RATE)
         unpaired = compare_unpaired(before, after, threshold=threshold, higher_is_better=rate)
     except ValueError:

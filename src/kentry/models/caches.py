@@ -147,7 +147,7 @@ def misses(path: Sequence[Instruction], accesses: Sequence[Access], hierarchy: H
     for _ in hierarchy.levels:
         warm = model.run(blocks, sides)
     data, both = (
-        tuple((size, one.run(blocks, sides)) for size, one in model.walks(through))
+        tuple((size, caches.run(blocks, sides)) for size, caches in model.walks(through))
         for through in ((_DATA,), (_DATA, _CODE))
     )
     return Misses(hierarchy.core, hierarchy.levels, warm, cold, data, hierarchy.source, both)
@@ -190,9 +190,9 @@ class Model:
 
     def run(self, blocks: _Blocks, sides: _Blocks) -> tuple[int, ...]:
         """Accesses blocks of `_unit` bytes, of code or of data; how often each level missed."""
-        found = np.zeros(len(self._shape), np.int64)
-        _run(blocks, sides, self._chains, self._shape, self._tags, found)
-        return tuple(found.tolist())
+        missed = np.zeros(len(self._shape), np.int64)
+        _run(blocks, sides, self._chains, self._shape, self._tags, missed)
+        return tuple(missed.tolist())
 
     def walks(self, through: Sequence[int]) -> Iterator[tuple[int, "Model"]]:
         """Walks through 4 KiB, 8 KiB, ... of each side; yields the bytes and a copy behind them."""
@@ -221,12 +221,12 @@ def _is_hit(tags: _Blocks, first: int, ways: int, tag: int) -> bool:
 
 @compiled
 def _run(
-    blocks: _Blocks, sides: _Blocks, chains: _Blocks, shape: _Blocks, tags: _Blocks, found: _Blocks
+    blocks: _Blocks, sides: _Blocks, chains: _Blocks, shape: _Blocks, tags: _Blocks, missed: _Blocks
 ) -> None:
     for n in range(len(blocks)):
         for chain in range(2 * sides[n], 2 * sides[n] + 2):
-            for place in range(chains.shape[1]):
-                level = chains[chain, place]
+            for depth in range(chains.shape[1]):
+                level = chains[chain, depth]
                 if level < 0:
                     break
                 tag = blocks[n] >> shape[level, 3]
@@ -234,4 +234,4 @@ def _run(
                 first = shape[level, 0] + tag % shape[level, 1] * ways
                 if _is_hit(tags, first, ways, tag):
                     break
-                found[level] += 1
+                missed[level] += 1

@@ -180,14 +180,14 @@ def _table(document: dict[str, Any]) -> CostTable:
     unit = {} if figures else {"unit": NS}
     table = msgspec.convert({"about": "", "vl": 0, **unit, **document, **rows}, CostTable)
     texts = {"name": table.name, "arch": table.arch, "about": table.about}
-    texts |= {f"cores[{place}]": core for place, core in enumerate(table.cores)}
-    for kind, found in rows.items():
-        for name, figure in found.items():
-            place = f"{kind}.{name}"
-            texts |= {place: name, f"{place}.source": figure.source, f"{place}.note": figure.note}
-    for place, text in texts.items():
+    texts |= {f"cores[{index}]": core for index, core in enumerate(table.cores)}
+    for kind, own in rows.items():
+        for name, figure in own.items():
+            key = f"{kind}.{name}"
+            texts |= {key: name, f"{key}.source": figure.source, f"{key}.note": figure.note}
+    for key, text in texts.items():
         if not text.isprintable() or text.isspace():
-            raise ValueError(f"{place!r} is not a line of printable text")
+            raise ValueError(f"{key!r} is not a line of printable text")
     return table
 
 
@@ -195,17 +195,17 @@ def _figures(document: dict[str, Any], kind: str) -> dict[str, Figure]:
     """Reads the figures of one kind; ValueError where one is wrong."""
     figures = {}
     for name, values in msgspec.convert(document.get(kind, {}), dict[str, dict[str, Any]]).items():
-        place = f"{kind}.{name}"
+        key = f"{kind}.{name}"
         if ("low" in values) != ("high" in values):
-            raise ValueError(f"{place} has only one end of its interval: low and high go together")
+            raise ValueError(f"{key} has only one end of its interval: low and high go together")
         if "low" not in values and "value" in values:
             values |= {"low": values["value"], "high": values["value"]}
         try:
             figures[name] = figure = msgspec.convert(values, Figure)
         except msgspec.ValidationError as err:
-            raise ValueError(f"{place}: {err}") from err
+            raise ValueError(f"{key}: {err}") from err
         if not figure.low <= figure.value <= figure.high:
-            raise ValueError(f"{place} has a value of {figure.value:g}, outside its interval")
+            raise ValueError(f"{key} has a value of {figure.value:g}, outside its interval")
     return figures
 
 

@@ -80,7 +80,7 @@ class Accuracy(Struct, frozen=True):
     @property
     def errors(self) -> list[float]:
         """The absolute errors of the routines of which the model knows every instruction."""
-        return [abs(one.error) for one in self.routine if not one.missing]
+        return [abs(routine.error) for routine in self.routine if not routine.missing]
 
 
 @cache
@@ -120,18 +120,18 @@ class Models:
         ]
         errors, core = [100 * error for error in accuracy().errors], accuracy().core
         version = self.analyser.version
-        found = [caveats.modelled(version, len(errors), core, median(errors), max(errors))]
+        notes = [caveats.modelled(version, len(errors), core, median(errors), max(errors))]
         # A recording from before processors had names is of -cpu max,...
         target = recording.target
         recorded = target.get("processor") or target.get("cpu") or "an unknown processor"
         model = find_processor(self.arch, recorded).model
         rows = {core: processor_of_core(self.arch, core) for core in self.cores}
         if elsewhere := [core for core, row in rows.items() if not row or row.model != model]:
-            found.append(caveats.other_processor(recorded, " or ".join(elsewhere)))
+            notes.append(caveats.other_processor(recorded, " or ".join(elsewhere)))
         # In place of those that an older estimate had.
         old = {caveats.modelled.kind, caveats.other_processor.kind}
-        others = [one for one in recording.caveats if one["kind"] not in old]
-        return replace(recording, cases=cases, caveats=[*others, *found])
+        others = [caveat for caveat in recording.caveats if caveat["kind"] not in old]
+        return replace(recording, cases=cases, caveats=[*others, *notes])
 
     def estimate(
         self, recording: Recording, cases: Iterable[CaseResult]
@@ -152,9 +152,9 @@ class Models:
         with ThreadPoolExecutor(cpu_count()) as pool:
             cores = list(pool.map(lambda core: self._core(core, codes), self.cores))
             jobs = [(name, core) for name in paths for core in cores]
-            found = list(pool.map(lambda job: job[1].run(paths[job[0]], labels[job[0]]), jobs))
+            estimates = list(pool.map(lambda job: job[1].run(paths[job[0]], labels[job[0]]), jobs))
         return {
-            name: tuple(one for (case, _), one in zip(jobs, found, strict=True) if case == name)
+            name: tuple(own for (case, _), own in zip(jobs, estimates, strict=True) if case == name)
             for name in paths
         }
 
@@ -166,12 +166,12 @@ class Models:
             phases = parts(call, self.arch)
             # In these it is known what entered; a page fault is an exception.
             before = [
-                one
+                insn
                 for part in phases
                 if part.name in ("entry", "dispatch")
-                for one in part.instructions
+                for insn in part.instructions
             ]
-            excepted = any(self.arch.llvm.exceptions.fullmatch(one.function) for one in before)
+            excepted = any(self.arch.llvm.exceptions.fullmatch(insn.function) for insn in before)
             entry = "exception" if excepted else named or self.arch.entries[0]
             names = [part.name for part in phases for _ in part.instructions]
             labels += [(name, entry if not n else "") for n, name in enumerate(names)]
@@ -221,7 +221,7 @@ class _Core:
         left = [
             [*row, *([out] if out else [])] for row, (_, out) in zip(entered, steps, strict=True)
         ]
-        counted = Counter(one for row in left for one in row)
+        counted = Counter(item for row in left for item in row)
         of = self.prices.get
         figures = {name: of(name) or of(name.partition(" ")[0]) for name, _ in counted}
         costs = [[figures[name] for name, _ in row] for row in left]
@@ -237,11 +237,11 @@ class _Core:
             steady=steady,
             limit=limit,
             left=tuple(
-                LeftOut(name, times, why, *((one.low, one.high, one.source) if one else ()))
+                LeftOut(name, times, why, *((cost.low, cost.high, cost.source) if cost else ()))
                 for (name, why), times in sorted(
                     counted.items(), key=lambda item: (_ORDER[item[0][1]], -item[1], item[0][0])
                 )
-                for one in [figures[name]]
+                for cost in [figures[name]]
             ),
             functions=_shares([insn.function for insn in path], rows),
             parts=_shares([part for part, _ in labels], rows),
@@ -254,9 +254,9 @@ class _Core:
             return text, (self.system[text], SYSTEM)
         if text in self.known:
             return text, None
-        words = text.split() or [insn.text.split()[0]]
+        tokens = text.split() or [insn.text.split()[0]]
         # A prefix alone names nothing: rep stosq.
-        name = " ".join(words[:2]) if words[0] in ("rep", "repne", "lock") else words[0]
+        name = " ".join(tokens[:2]) if tokens[0] in ("rep", "repne", "lock") else tokens[0]
         return text, (name, UNKNOWN)
 
     def _cycles(self, stream: Sequence[str]) -> list[int]:
@@ -322,6 +322,6 @@ def _share(name: str, rows: Sequence[_Row]) -> Share:
     figures = [figure for _, costs in rows for figure in costs]
     known = [figure for figure in figures if figure]
     cycles = sum(spent for spent, _ in rows)
-    low = round(cycles + sum(one.low for one in known), 3)
-    high = round(cycles + sum(one.high for one in known), 3)
+    low = round(cycles + sum(figure.low for figure in known), 3)
+    high = round(cycles + sum(figure.high for figure in known), 3)
     return Share(name, len(rows), low, high, len(figures) - len(known))

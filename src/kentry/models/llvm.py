@@ -39,8 +39,8 @@ class Analyser:
         # A mark stands before and after each: one may be printed in two lines, or in none.
         end = arch.llvm.mark.hex()
         codes = [code for code in codes if code != end]
-        blocks = [end, *(one for code in codes for one in (code, end))]
-        lines = [f"[{' '.join(f'0x{byte:02x}' for byte in bytes.fromhex(one))}]" for one in blocks]
+        blocks = [end, *(block for code in codes for block in (code, end))]
+        lines = [f"[{' '.join(f'0x{n:02x}' for n in bytes.fromhex(code))}]" for code in blocks]
         file = kept_file("codes.txt", "\n".join([*lines, ""]))
         argv = [str(self.mc), f"-triple={arch.llvm.triple}", *_options(arch, core), "-disassemble"]
         done = run([*argv, str(file)], check=False)
@@ -132,7 +132,7 @@ def _cores(mca: Path, triple: str) -> tuple[str, ...]:
 
 def check_core(analyser: Analyser, arch: Arch, core: str) -> None:
     """Raises UserError unless LLVM has a scheduling model of the core for this architecture."""
-    names = {one.name: _cores(analyser.mca, one.llvm.triple) for one in ARCHES.values()}
+    names = {arch.name: _cores(analyser.mca, arch.llvm.triple) for arch in ARCHES.values()}
     if core in names[arch.name]:
         analyser.region(arch, core, ["nop"], "-iterations=1")
         return

@@ -87,7 +87,7 @@ class PathDiff(Struct, frozen=True, kw_only=True):
         counts: Counter[str] = Counter()
         for row in self.rows:
             counts[row.change] += row.times
-        same, added, removed, moved = (counts[one] for one in (SAME, ADDED, REMOVED, MOVED_TO))
+        same, added, removed, moved = (counts[kind] for kind in (SAME, ADDED, REMOVED, MOVED_TO))
         numbers = (same + moved + removed, same + moved + added, added - removed)
         names = ("old", "new", "delta", "same", "added", "removed", "moved")
         for name, count in zip(names, (*numbers, same, added, removed, moved), strict=True):

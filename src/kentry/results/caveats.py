@@ -237,9 +237,9 @@ good_is_aside = Template(
 )
 
 
-def unique(found: Iterable[Caveat]) -> list[Caveat]:
+def unique(notes: Iterable[Caveat]) -> list[Caveat]:
     """The caveats in their order, each once."""
-    return list({(one["kind"], one["text"]): one for one in found}.values())
+    return list({(caveat["kind"], caveat["text"]): caveat for caveat in notes}.values())
 
 
 def of_side(side: str, caveat: Caveat) -> Caveat:

@@ -414,7 +414,7 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
     lost: Annotated[tuple[str, ...], UNWRITTEN] = ()
 
     def __post_init__(self) -> None:
-        rows = [_row(at, one) if isinstance(one, dict) else one for at, one in enumerate(self.rows)]
+        rows = [_row(at, row) if isinstance(row, dict) else row for at, row in enumerate(self.rows)]
         force_setattr(self, "rows", tuple(rows))
 
     @property
@@ -463,7 +463,7 @@ def _row(index: int, row: dict[str, Any]) -> CaseComparison | TimedComparison:
         raise ValueError(str(err).replace("`$", f"`$.cases[{index}]", 1)) from err
     low, high = timed.interval or (0, 0)
     numbers = [timed.old, timed.new, low, high, timed.percent or 0]
-    if low > high or not all(math.isfinite(one) and abs(one) <= _MOST_PERCENT for one in numbers):
+    if low > high or not all(math.isfinite(n) and abs(n) <= _MOST_PERCENT for n in numbers):
         raise ValueError(f"numbers that cannot be true - at `$.cases[{index}]`")
     return timed
 
@@ -486,4 +486,4 @@ def cells_of(recording: Recording) -> list[StateCase]:
 def without_use(case: CaseResult, state: State, cells: Sequence[StateCase]) -> CaseResult | None:
     """Returns the same case in a task that never used the unit."""
     wanted = (case.parsed.call, State(state.unit, NONE, state.length))
-    return next((one for one, own in cells if (one.parsed.call, own) == wanted), None)
+    return next((other for other, own in cells if (other.parsed.call, own) == wanted), None)

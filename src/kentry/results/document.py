@@ -71,7 +71,7 @@ def _read(file: Path, form: type[File], remedy: str, printable: bool) -> File:
         raise RecordingError(
             f"{file} has schema {own!r}; this kentry reads up to {schema}.", "Use a newer kentry."
         )
-    keys = [one.encode_name for one in fields(form)]
+    keys = [field.encode_name for field in fields(form)]
     # A file without a checksum, or with another name for it, is older than any key unknown here.
     lost = checksum is None and "checksum" in keys and not document.keys() <= {"schema", *keys}
     if lost or (checksum is not None and checksum != checksum_of(document)):
@@ -121,10 +121,10 @@ def _refuse(constant: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a name stands twice in one object")
-    return found
+    return members
 
 
 def printable_error(err: Exception | str) -> str:
@@ -175,13 +175,13 @@ def to_json(value: Any) -> Any:
 def _fields(form: type[Struct]) -> list[tuple[str, str, Any]]:
     hints = get_type_hints(form, include_extras=True)
     marks = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    found = []
-    for one in fields(form):
-        if UNWRITTEN not in marks[one.name]:
-            empty = one.default_factory() if callable(one.default_factory) else one.default
-            left_out = empty if OMITTED in marks[one.name] else UNSET
-            found.append((one.name, one.encode_name, left_out))
-    return found
+    written = []
+    for item in fields(form):
+        if UNWRITTEN not in marks[item.name]:
+            empty = item.default_factory() if callable(item.default_factory) else item.default
+            left_out = empty if OMITTED in marks[item.name] else UNSET
+            written.append((item.name, item.encode_name, left_out))
+    return written
 
 
 def about(text: str, **limits: Any) -> Meta:

@@ -186,12 +186,12 @@ class KernelPath(Struct, frozen=True, kw_only=True):
         return [index for first, count in self.runs for index in range(first, first + count)]
 
 
-def renumbered(paths: Iterable[Runs], places: Sequence[int]) -> Iterator[Runs]:
+def renumbered(paths: Iterable[Runs], numbers: Sequence[int]) -> Iterator[Runs]:
     """Paths in a code where instruction n has place places[n]."""
 
     @cache
     def moved(first: int, count: int) -> Runs:
-        return followed((place, 1) for place in places[first : first + count])
+        return followed((number, 1) for number in numbers[first : first + count])
 
     for runs in paths:
         yield followed(piece for run in runs for piece in moved(*run))
@@ -199,13 +199,13 @@ def renumbered(paths: Iterable[Runs], places: Sequence[int]) -> Iterator[Runs]:
 
 def followed(pieces: Iterable[tuple[int, int]]) -> Runs:
     """Runs, each that follows the last one joined to it."""
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for first, count in pieces:
-        if found and sum(found[-1]) == first:
-            found[-1] = (found[-1][0], found[-1][1] + count)
+        if joined and sum(joined[-1]) == first:
+            joined[-1] = (joined[-1][0], joined[-1][1] + count)
         else:
-            found.append((first, count))
-    return tuple(found)
+            joined.append((first, count))
+    return tuple(joined)
 
 
 class Metric(Struct, frozen=True, tag_field="assume", tag="exact"):
@@ -397,7 +397,7 @@ class CodeFile(Struct):
     def packed(code: Iterable[Instruction]) -> CodeFile:
         """The file of instructions, with each function, place and table once."""
         functions: dict[str, int] = {}
-        places: dict[SourceLine, int] = {}
+        lines_of: dict[SourceLine, int] = {}
         rows: list[tuple[str, str, str, int, int]] = []
         lines = []
         tables: dict[str, list[int]] = {}
@@ -406,14 +406,14 @@ class CodeFile(Struct):
                 tables.setdefault(table, []).append(len(rows))
             function = functions.setdefault(insn.function, len(functions))
             rows.append((f"{insn.address:016x}", insn.code, insn.text, function, insn.offset))
-            lines.append(tuple([places.setdefault(n, len(places)) for n in insn.source_lines]))
-        if not places:
+            lines.append(tuple([lines_of.setdefault(n, len(lines_of)) for n in insn.source_lines]))
+        if not lines_of:
             return CodeFile(tuple(functions), rows, tables=tables)
-        return CodeFile(tuple(functions), rows, tuple(places), tuple(lines), tables)
+        return CodeFile(tuple(functions), rows, tuple(lines_of), tuple(lines), tables)
 
     def unpacked(self) -> list[Instruction]:
         """The instructions; ValueError where one names what is not there."""
-        names, rows, places = self.functions, self.instructions, self.places or ()
+        names, rows, lines_of = self.functions, self.instructions, self.places or ()
         source_lines = self.source_lines or ((),) * len(rows)
         if len(source_lines) != len(rows):
             raise ValueError("not one of an instruction - at `$.code.source_lines`")
@@ -428,7 +428,7 @@ class CodeFile(Struct):
                     *row[1:3],
                     names[row[3]],
                     row[4],
-                    tuple([places[n] for n in own]),
+                    tuple([lines_of[n] for n in own]),
                     tuple(listed),
                 )
                 for row, own, listed in zip(rows, source_lines, tables, strict=True)
@@ -508,13 +508,13 @@ class CaseResult(Struct, frozen=True):
     noisy: Annotated[dict[str, NoisyMetric], UNWRITTEN] = {}
 
     def __post_init__(self) -> None:
-        exact_ones = {name: one for name, one in self.metrics.items() if isinstance(one, Metric)}
-        noisy = {name: one for name, one in self.metrics.items() if name not in exact_ones}
+        exact_metrics = {name: m for name, m in self.metrics.items() if isinstance(m, Metric)}
+        noisy = {name: m for name, m in self.metrics.items() if name not in exact_metrics}
         functions = (
-            tuple(one.values()) if isinstance(one, dict) else one for one in self.functions
+            tuple(row.values()) if isinstance(row, dict) else row for row in self.functions
         )
         force_setattr(self, "noisy", self.noisy | noisy)
-        force_setattr(self, "metrics", exact_ones)
+        force_setattr(self, "metrics", exact_metrics)
         force_setattr(self, "functions", tuple(functions))
         force_setattr(self, "vector", UNSET)
         force_setattr(self, "_events", UNSET)
@@ -522,7 +522,7 @@ class CaseResult(Struct, frozen=True):
     @property
     def values(self) -> dict[int, int]:
         """In how many contexts each count was the commonest, by count; {} without contexts."""
-        return exact.histogram((one.value, 1) for one in self.contexts)
+        return exact.histogram((context.value, 1) for context in self.contexts)
 
     def has_context(self, count: int) -> bool:
         """Whether some context has the count, or none is known."""
@@ -692,8 +692,8 @@ class Measured(Struct, OnTarget, frozen=True):
 
 def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
     """What a case names that is not in its file."""
-    for one in case.contexts:
-        if one.context >= contexts or (one.path or 0) >= max(1, len(case.paths)):
+    for context in case.contexts:
+        if context.context >= contexts or (context.path or 0) >= max(1, len(case.paths)):
             yield "a context or its path that is not there"
     for path in case.paths:
         if any(first + count > instructions for first, count in path.runs):
@@ -748,15 +748,15 @@ def _contradictions_of_windows(case: CaseResult) -> Iterator[str]:
             (_, number), *others = windows.items()
             name, other = next(pair for pair in others if pair[1] != number)
             yield f"has {number} windows of {next(iter(windows))}, {other} of {name}"
-    for metric, found in case.metrics.items():
-        if len(dict(found.samples)) < len(found.samples):
+    for metric, values in case.metrics.items():
+        if len(dict(values.samples)) < len(values.samples):
             yield f"has two numbers of windows for one value of {metric}"
-    for one in case.contexts:
-        if one.path is not None and case.paths[one.path].length != one.value:
-            length = case.paths[one.path].length
-            yield f"has a count of {one.value} in context {one.context}, whose path has {length}"
+    for context in case.contexts:
+        if context.path is not None and case.paths[context.path].length != context.value:
+            length, number = case.paths[context.path].length, context.context
+            yield f"has a count of {context.value} in context {number}, whose path has {length}"
     # The contexts have all windows, and those of paths that are not kept, too.
-    seen = exact.histogram(pair for one in case.contexts for pair in one.samples)
+    seen = exact.histogram(pair for context in case.contexts for pair in context.samples)
     counted = case.metrics[INSTRUCTIONS].samples if INSTRUCTIONS in case.metrics else ()
     taken = exact.histogram((path.length, path.times) for path in case.paths)
     for count, times in (*counted, *taken.items()) if seen else ():
@@ -795,7 +795,7 @@ _CASE_KEYS = (
 def to_json(recording: Recording) -> dict[str, Any]:
     """The recording as the file has it."""
     document = structs_to_json(replace(recording, cases=[], code=[]))
-    document["cases"] = [_case_to_json(one, recording) for one in recording.cases]
+    document["cases"] = [_case_to_json(case, recording) for case in recording.cases]
     document["code"] = structs_to_json(CodeFile.packed(recording.code))
     return {key: document[key] for key in _KEYS if key in document}
 
@@ -806,8 +806,8 @@ def _case_to_json(case: CaseResult, recording: Recording) -> dict[str, Any]:
     document = structs_to_json(case)
     # The value and its unit before the tag that msgspec puts first.
     document["metrics"] = {
-        name: {key: one[key] for key in ("value", "unit") if key in one} | one
-        for name, one in (document["metrics"] | structs_to_json(case.noisy)).items()
+        name: {key: own[key] for key in ("value", "unit") if key in own} | own
+        for name, own in (document["metrics"] | structs_to_json(case.noisy)).items()
     }
     document["functions"] = [{"name": name, "instructions": n} for name, n in case.functions]
     if state := case.parsed.state:

@@ -99,19 +99,19 @@ def _complete(definition: dict[str, Any]) -> None:
     if "properties" not in definition:
         return
     properties = {
-        name: one
-        for name, one in definition["properties"].items()
-        if not one.pop("unwritten", False)
+        name: schema
+        for name, schema in definition["properties"].items()
+        if not schema.pop("unwritten", False)
     }
     definition["properties"] = properties
     definition["required"] = [
         name
-        for name, one in properties.items()
-        if not one.pop("omitted", False) and name not in _OPTIONAL
+        for name, schema in properties.items()
+        if not schema.pop("omitted", False) and name not in _OPTIONAL
     ]
     definition["additionalProperties"] = False
-    for one in properties.values():
-        one.pop("default", None)
+    for schema in properties.values():
+        schema.pop("default", None)
     if definition["title"] == "NoisyMetric":
         definition["anyOf"] = [
             {"properties": {name: {"minItems": 1}}} for name in ("samples", "absent")

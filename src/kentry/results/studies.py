@@ -133,7 +133,7 @@ class PatchRow(Struct, frozen=True, kw_only=True):
         """What the patch changes, once for the columns in which it is the same."""
         alike: dict[tuple[object, ...], tuple[list[str], Cell]] = {}
         for name, cell in self.cases.items() if self.patch else ():
-            metrics = {key: one.step for key, one in cell.metrics.items() if one and one.step}
+            metrics = {key: step.step for key, step in cell.metrics.items() if step and step.step}
             if cell.step or cell.functions or cell.events or metrics:
                 key = (cell.step, cell.functions, cell.events or (), tuple(metrics.items()))
                 alike.setdefault(key, ([], cell))[0].append(name)
@@ -359,8 +359,8 @@ class Bisection(Struct, kw_only=True, tag_field="schema", tag="kentry/bisection/
         """Whether each change has its commit."""
         answers: list[Bisection | Answer] = [self, *self.others]
         return not any(
-            one.suspects or any(caveat["kind"] == "undecided" for caveat in one.caveats)
-            for one in answers
+            answer.suspects or any(caveat["kind"] == "undecided" for caveat in answer.caveats)
+            for answer in answers
         )
 
 

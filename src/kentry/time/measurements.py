@@ -160,14 +160,14 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
     """Returns the tails of the cases so far; the median reading of the clock is subtracted."""
     tails = []
     for name in names:
-        processes = [one for one in output.of_case(name) if one.bins and one.empty_bins]
+        processes = [p for p in output.of_case(name) if p.bins and p.empty_bins]
         if not processes:
             continue
-        calls: Counter[int] = sum((one.bins for one in processes), Counter())
-        timer = quantile(sum((one.empty_bins for one in processes), Counter()), 0.5)
+        calls: Counter[int] = sum((process.bins for process in processes), Counter())
+        timer = quantile(sum((process.empty_bins for process in processes), Counter()), 0.5)
         metrics = {}
         for word, share in SHARES.items():
-            less = [_process(one, 1, (quantile(one.bins, share) - timer,), 0) for one in processes]
+            less = [_process(p, 1, (quantile(p.bins, share) - timer,), 0) for p in processes]
             how = f"each the {word} of its calls, {timer} ns of the clock's taken off"
             metrics[f"{word}_ns"] = metric(less, "ns", f"mean of groups, {how}")
         longest = [_process(process, 1, (max(process.bins) - timer,), 0) for process in processes]
@@ -180,10 +180,10 @@ def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
 
 
 def time_cases(
-    session: Session, words: Sequence[str], extent: Extent
+    session: Session, cases: Sequence[str], extent: Extent
 ) -> tuple[Recording, dict[str, str]]:
     """Times each case in two slots; returns absent cases with their reasons, too."""
-    names = choose_timed(session.machine.arch, words)
+    names = choose_timed(session.machine.arch, cases)
     settings = Settings(cpu=session.cpu)
     sampler = Sampler(session.machine, [*names, *names], settings, Output())
     so_far = partial(_record, session, sampler, turns=settings.turns, blocks=settings.blocks)
@@ -209,10 +209,10 @@ def sweep_names(case: str, sizes: str) -> list[str]:
 
 
 def time_sweep(
-    session: Session, words: Sequence[str], sizes: str, extent: Extent
+    session: Session, cases: Sequence[str], sizes: str, extent: Extent
 ) -> tuple[Recording, dict[str, str]]:
     """Times one case behind walks through working sets; returns absent ones with reasons, too."""
-    case = _one_case(session.machine.arch, words or ["getppid"], "--working-set")
+    case = _one_case(session.machine.arch, cases or ["getppid"], "--working-set")
     _check_plain([case], "--working-set")
     names, settings = sweep_names(case, sizes), Settings(turns=SWEEP_TURNS, cpu=session.cpu)
     sampler = Sampler(session.machine, names, settings, Output())
@@ -222,11 +222,11 @@ def time_sweep(
     return so_far()[""], sampler.output.absent
 
 
-def _one_case(arch: Arch, words: Sequence[str], flag: str) -> str:
-    names = choose_timed(arch, words)
+def _one_case(arch: Arch, cases: Sequence[str], flag: str) -> str:
+    names = choose_timed(arch, cases)
     if len(names) != 1:
         raise UserError(
-            f"{flag} takes one case, and {', '.join(words)} stands for {len(names)}.",
+            f"{flag} takes one case, and {', '.join(cases)} stands for {len(names)}.",
             f"Name one, like {names[0]}.",
         )
     return names[0]
@@ -247,9 +247,9 @@ def _record(session: Session, sampler: Sampler, **options: int) -> dict[str, Rec
     return {"": session.recording(sampler.output, cases, options)}
 
 
-def time_tails(session: Session, words: Sequence[str], groups: int) -> tuple[Recording, list[Tail]]:
+def time_tails(session: Session, cases: Sequence[str], groups: int) -> tuple[Recording, list[Tail]]:
     """Times calls of each case one by one, in this many groups."""
-    names = choose_timed(session.machine.arch, words or ["getppid", "getpid", "invalid"])
+    names = choose_timed(session.machine.arch, cases or ["getppid", "getpid", "invalid"])
     _check_plain(names, "--tails")
     sampler = Sampler(session.machine, names, Settings(cpu=session.cpu), Output())
     calls = groups * TURNS * CALLS
@@ -351,11 +351,11 @@ def pairs_sampler(
 
 
 def compare_pairs(
-    session: Session, words: Sequence[tuple[str, str]], schedule: Schedule
+    session: Session, named: Sequence[tuple[str, str]], schedule: Schedule
 ) -> tuple[Recording, Ending, list[TimedComparison]]:
     """Compares pairs of cases interleaved; a row of the comparison for each pair."""
     schedule.check(LEAST_GROUPS)
-    pairs = [_pair(session.machine.arch, *pair) for pair in words]
+    pairs = [_pair(session.machine.arch, *pair) for pair in named]
     sampler = pairs_sampler(session.machine, pairs, Settings(cpu=session.cpu), Output())
     title = ", ".join(pair.name for pair in pairs)
     with session.measuring(title, partial(_record, session, sampler)) as update:
@@ -376,8 +376,8 @@ def compare_pairs(
     return _record(session, sampler, **ending.options)[""], ending, rows
 
 
-def _pair(arch: Arch, *words: str) -> Pair:
-    pair = Pair(*(_one_case(arch, [word], "--compare") for word in words))
+def _pair(arch: Arch, *cases: str) -> Pair:
+    pair = Pair(*(_one_case(arch, [case], "--compare") for case in cases))
     if len({CaseName.parse(name).cache is None for name in (pair.old, pair.new)}) > 1:
         raise UserError(
             f"{pair.name} compares calls in blocks with calls one by one.",
@@ -457,11 +457,11 @@ class KernelRuns:
 
 
 def compare_two_kernels(
-    session: Session, kernels: tuple[str, str], words: Sequence[str], schedule: Schedule
+    session: Session, kernels: tuple[str, str], cases: Sequence[str], schedule: Schedule
 ) -> dict[str, Recording]:
     """Boots two kernels interleaved; a recording of each, "old" and "new"."""
     schedule.check(LEAST_ROUNDS)
-    names = choose_timed(session.machine.arch, words or ["getppid", "getpid", "read"])
+    names = choose_timed(session.machine.arch, cases or ["getppid", "getpid", "read"])
     old, new = map(KernelRuns, kernels)
 
     def both(options: Mapping[str, int]) -> dict[str, Recording]:

@@ -141,8 +141,8 @@ class Facts:
     @property
     def cmdline(self) -> list[str]:
         """The kernel's command line; words after "--" are the first process's."""
-        words = self.files.get("/proc/cmdline", "").split()
-        return words[: words.index("--")] if "--" in words else words
+        parameters = self.files.get("/proc/cmdline", "").split()
+        return parameters[: parameters.index("--")] if "--" in parameters else parameters
 
     @property
     def processor(self) -> dict[str, str]:
@@ -187,9 +187,9 @@ class Facts:
         rows = []
         for line in lines[1:]:
             name, _, rest = line.strip().partition(":")
-            words = rest.split(None, len(cpus))
-            numbers = [int(word) for word in words[: len(cpus)] if word.isdecimal()]
-            device = " ".join(words[len(cpus) :])
+            cells = rest.split(None, len(cpus))
+            numbers = [int(word) for word in cells[: len(cpus)] if word.isdecimal()]
+            device = " ".join(cells[len(cpus) :])
             if cpus and len(numbers) == len(cpus) and not _NO_WORK.fullmatch(f"{name} {device}"):
                 rows.append(Interrupts(name, device, dict(zip(cpus, numbers, strict=True))))
         return rows

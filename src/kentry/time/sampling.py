@@ -311,10 +311,10 @@ class Sampler:
         slots = self.odd_slots if self.odd_slots and output.run % 2 else self.slots
         settings = asdict(replace(self.settings, seed=self.settings.seed + output.run))
         told = [f"{name}={value}" for name, value in settings.items()]
-        words = ["time", f"groups={groups}", *told, f"cases={','.join(slots)}"]
+        arguments = ["time", f"groups={groups}", *told, f"cases={','.join(slots)}"]
         expected = groups * (self.group_seconds if math.isfinite(self.group_seconds) else 10.0)
         timeout = _PATIENCE * (expected + self.run_overhead) + _PATIENCE_SECONDS
-        self.machine.run_probe(words, timeout, take)
+        self.machine.run_probe(arguments, timeout, take)
         self.check(groups)
         wall = time.monotonic() - began
         a_group = output.run_ns / 1e9 / output.run_groups if output.run_groups else wall / groups
@@ -325,10 +325,10 @@ class Sampler:
         """Has the probe time groups of calls of each slot's case one by one."""
         self.output.begin_run()
         cpu, cases = f"cpu={self.settings.cpu}", f"cases={','.join(self.slots)}"
-        words = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", cpu, cases]
+        arguments = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", cpu, cases]
         calls = groups * TURNS * CALLS * len(self.slots)
         timeout = _TAILS_PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls
-        self.machine.run_probe(words, timeout, self.output.take)
+        self.machine.run_probe(arguments, timeout, self.output.take)
         self.check(groups)
 
     def check(self, groups: int) -> None:

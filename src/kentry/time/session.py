@@ -59,7 +59,7 @@ class Session:
         target |= machine.describe()
         if output.machine.get("cpu", "").isdecimal():
             target["on_cpu"] = int(output.machine["cpu"])
-        notes = [Caveat(kind=one.kind, text=f"{one.text}. {one.remedy}") for one in self.findings]
+        notes = [Caveat(kind=row.kind, text=f"{row.text}. {row.remedy}") for row in self.findings]
         if str(target.get("accelerator", "")).startswith("tcg"):
             notes.append(caveats.emulated_time())
         return Recording(
