@@ -116,12 +116,12 @@ def _add_subcommands(parser: options.Parser) -> argparse._SubParsersAction[optio
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     interrupt.install()
-    words = list(sys.argv[1:] if argv is None else argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(words)
+        return _run(argv)
     except KentryError as err:
         _report(err)
-        return err.bisect_code if _is_bisecting(words) else err.exit_code
+        return err.bisect_code if _is_bisecting(argv) else err.exit_code
     except KeyboardInterrupt:
         _print("kentry: interrupted")
         return interrupt.status()
@@ -138,28 +138,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         error = KentryError(sentence, "Please report it; -v shows where it happened.")
         error.__cause__ = err
         _report(error)
-    return EXIT_STOP if _is_bisecting(words) else EXIT_MISTAKE
+    return EXIT_STOP if _is_bisecting(argv) else EXIT_MISTAKE
 
 
-def _is_bisecting(words: Sequence[str]) -> bool:
+def _is_bisecting(argv: Sequence[str]) -> bool:
     """Whether git bisect run reads the exit code; also of words that cannot be parsed."""
     # argparse takes --bi for --bisect.
-    command = next((word for word in words if not word.startswith("-")), "")
+    command = next((word for word in argv if not word.startswith("-")), "")
     return command == "check" and any(
-        len(word) > len("--b") and "--bisect".startswith(word) for word in words
+        len(word) > len("--b") and "--bisect".startswith(word) for word in argv
     )
 
 
-def _run(words: list[str]) -> int:
+def _run(argv: list[str]) -> int:
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
     log.setLevel(logging.WARNING)
     if sys.stdout is None:
         raise UserError("There is no standard output.", "Open it, or send it to a file.")
-    anywhere, words = options.take_anywhere(words)
-    if words[:1] == ["help"]:
-        words = [*words[1:], "--help"]
-    parser = build_parser(words[0] if words else "")
-    args, rest = parser.parse_known_args(words, anywhere)
+    anywhere, argv = options.take_anywhere(argv)
+    if argv[:1] == ["help"]:
+        argv = [*argv[1:], "--help"]
+    parser = build_parser(argv[0] if argv else "")
+    args, rest = parser.parse_known_args(argv, anywhere)
     if rest:
         args.parser.refuse(rest)
     command = args.command

@@ -86,9 +86,9 @@ class _PlainLines:
         done = "" if fraction is None else f" {fraction:.0%}"
         with self._lock:
             self._text = f":{done} {printable(now)}"
-            words = re.findall(r"(?<!\S)[A-Za-z]+:?(?!\S)", now)
-            first = next((i for i, word in enumerate(words) if word.endswith(":")), len(words))
-            state = words[: first + 1]
+            names = re.findall(r"(?<!\S)[A-Za-z]+:?(?!\S)", now)
+            first = next((i for i, word in enumerate(names) if word.endswith(":")), len(names))
+            state = names[: first + 1]
             is_new, self._state = state != self._state, state
             pause = _STATE_SECONDS if is_new else _PLAIN_LINE_SECONDS
             wait = self._last + pause - time.monotonic()

@@ -61,7 +61,7 @@ def machine_for(arch: Arch, processor: Processor, cases: Iterable[str] = ()) -> 
 @cache
 def table() -> dict[str, dict[str, Processor]]:
     """The processors of each architecture, by name."""
-    found = msgspec.convert(tomllib.loads(_TABLE.read_text(encoding="utf-8")), dict[str, _Side])
+    sides = msgspec.convert(tomllib.loads(_TABLE.read_text(encoding="utf-8")), dict[str, _Side])
     return {
         arch: {
             name: msgspec.structs.replace(
@@ -73,7 +73,7 @@ def table() -> dict[str, dict[str, Processor]]:
             )
             for name, row in side.processors.items()
         }
-        for arch, side in found.items()
+        for arch, side in sides.items()
     }
 
 

@@ -71,7 +71,7 @@ def run(options: Options) -> int:
                 "--update renews every budget, and --case leaves some out.", "Leave --case out."
             )
         measuring.check_writable(budgets.file)
-        if arch in budgets.baselines and any(one.relative for one in budgets.of_arch(arch)):
+        if arch in budgets.baselines and any(budget.relative for budget in budgets.of_arch(arch)):
             measuring.check_writable(budgets.baselines[arch])
     baseline = find_baseline(budgets, arch, new=options.update)
     expected: Sequence[str] = ()

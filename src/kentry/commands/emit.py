@@ -104,9 +104,9 @@ def write(
     `headings` are bold.  Lines of more than `columns` are broken at blanks; where it is None the
     terminal breaks them, and a command can be copied.  No character of `lines` moves the cursor.
     """
-    harmless = [one if one.isprintable() else printable(one) for one in lines.split("\n")]
+    harmless = [line if line.isprintable() else printable(line) for line in lines.split("\n")]
     wanted = color == ALWAYS or (color == AUTO and _is_able() and not os.environ.get("NO_COLOR"))
-    styled = _styled(harmless, headings) if wanted else ((one, None) for one in harmless)
+    styled = _styled(harmless, headings) if wanted else ((line, None) for line in harmless)
     rows: list[tuple[str, str | None]] = []
     for line, style in styled:
         parts = [line]
@@ -150,7 +150,7 @@ def _styled(lines: Iterable[str], headings: Collection[str]) -> Iterator[tuple[s
 
 def _painted(text: str, style: str | None) -> str:
     if style == "":
-        return _VERDICT.sub(lambda found: _painted(found[0], _VERDICTS[found[0].split()[0]]), text)
+        return _VERDICT.sub(lambda match: _painted(match[0], _VERDICTS[match[0].split()[0]]), text)
     return f"\x1b[{style}m{text}\x1b[m" if style and text else text
 
 

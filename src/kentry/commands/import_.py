@@ -42,9 +42,9 @@ def run(options: Options) -> int:
     files = [import_file(file, arch) for file in options.files]
     outputs: dict[Path, Recording] = {}
     if options.output:
-        for one in files:
-            for side, recording in recordings(one):
-                parts = [Path(one.name).stem] if len(files) > 1 or not _file_name(side) else []
+        for imported in files:
+            for side, recording in recordings(imported):
+                parts = [Path(imported.name).stem] if len(files) > 1 or not _file_name(side) else []
                 name = "-".join(filter(None, map(_file_name, (*parts, side))))
                 file, number = options.output / f"{name}.json", 2
                 while file in outputs:

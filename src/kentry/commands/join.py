@@ -42,7 +42,7 @@ def run(options: Options) -> int:
     for case in both.cases:
         exact = [INSTRUCTIONS] if INSTRUCTIONS in case.metrics else []
         cases.setdefault(", ".join([*exact, *case.noisy]), []).append(case.name)
-    new = [one for one in both.caveats if one not in (*counted.caveats, *timed.caveats)]
+    new = [caveat for caveat in both.caveats if caveat not in (*counted.caveats, *timed.caveats)]
     lines = [f"{metrics}: {', '.join(names)}" for metrics, names in cases.items()]
     emit(options, lambda: Layout("join", "", "", lines, new))
     return EXIT_DONE

@@ -53,8 +53,8 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
 
     def range(self) -> tuple[str, str] | None:
         """The two commits of A..B, where that is what was named."""
-        found = _RANGE.fullmatch(self.kernels[0]) if len(self.kernels) == 1 else None
-        return (found[1], found[2] or "HEAD") if found else None
+        match = _RANGE.fullmatch(self.kernels[0]) if len(self.kernels) == 1 else None
+        return (match[1], match[2] or "HEAD") if match else None
 
     def has_commits(self) -> bool:
         """Whether a range was named."""
@@ -109,8 +109,8 @@ def _of_kernels(options: Options) -> Log:
     with progress("looking for the kernels") as update:
         specs: list[str] = []
         for text in options.kernels:
-            if found := _EVERY_VERSION.fullmatch(text):
-                spec = parse(f"{found[1]}{found[2] or ''}")
+            if match := _EVERY_VERSION.fullmatch(text):
+                spec = parse(f"{match[1]}{match[2] or ''}")
                 specs += debian.every_version(spec, arch, update)
             else:
                 specs.append(text)

@@ -120,8 +120,8 @@ class KernelOptions(options.ResultOptions):
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""
-        words = (getattr(self, one.name) for one in fields(self) if not one.metadata["flags"])
-        return [word for word in words if isinstance(word, str)]
+        operands = (getattr(self, item.name) for item in fields(self) if not item.metadata["flags"])
+        return [word for word in operands if isinstance(word, str)]
 
     def find_arch(self) -> Arch:
         """Return --arch, or the one that an image or package is for, or this machine's own."""
@@ -171,8 +171,8 @@ class MeasureOptions(KernelOptions):
     def measurement_of(self, arch: Arch, spec: str) -> ExactOptions:
         """As measurement(), but of what the spec says of the processor and the command line."""
         booted = parse(spec).booted
-        cpu, words = booted.get("cpu", self.cpu), (self.append, booted.get("append"))
-        append = " ".join(filter(None, words)) or None
+        cpu, parameters = booted.get("cpu", self.cpu), (self.append, booted.get("append"))
+        append = " ".join(filter(None, parameters)) or None
         return replace(self, cpu=cpu, append=append).measurement(arch)
 
     def unit(self, text: str, *, fresh: bool = False) -> Unit:
@@ -314,20 +314,20 @@ class MatrixOptions(MeasureOptions):
 
     def case_words(self, arch: Arch) -> list[str]:
         """The words for catalogue.choose(), with those of --matrix."""
-        words = super().case_words(arch)
-        return words if self.matrix is None else [*words, *matrix(arch, self.matrix)]
+        patterns = super().case_words(arch)
+        return patterns if self.matrix is None else [*patterns, *matrix(arch, self.matrix)]
 
     def measurement(self, arch: Arch) -> ExactOptions:
         """What to measure, and how; UserError for cases that `arch` does not have."""
         exact = super().measurement(arch)
         if self.vl:
-            words = self.case_words(arch)
+            patterns = self.case_words(arch)
             # Names do not tell the architecture's own default length from the processor's.
             processor = find_processor(arch, exact.cpu)
             if processor.name != MAX:
                 for length, unit in product(self.vl, processor.lengths):
                     check_length(processor, unit, length)
-            names = (name for length in self.vl for name in choose(arch, words, length))
+            names = (name for length in self.vl for name in choose(arch, patterns, length))
             exact = replace(exact, cases=tuple(dict.fromkeys(names)))
         if self.matrix is None:
             return exact
@@ -391,7 +391,7 @@ def obtain_both(
 
 def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> list[str]:
     """The recordings' cases that `patterns` stand for; UserError where one stands for none."""
-    names = list(dict.fromkeys(case.name for one in recordings for case in one.cases))
+    names = list(dict.fromkeys(case.name for recording in recordings for case in recording.cases))
     return match(names, recordings[0].kernel["arch"], patterns)
 
 

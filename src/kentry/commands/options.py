@@ -33,47 +33,47 @@ def option(
     group: str = "options",
     needs: Needs | None = None,
     completes: Callable[[argparse.Namespace], Iterable[str]] | None = None,
-    **words: Any,
+    **kwargs: Any,
 ) -> Any:
     """A field that is set by one of `flags`, of which the last may name a value: "--cpu N".
 
-    `words` are argparse's for add_argument; action="append" makes a tuple.  `completes` returns the
-    words that a shell may complete after what is already on the command line.
+    `kwargs` are argparse's for add_argument; action="append" makes a tuple.  `completes` returns
+    the words that a shell may complete after what is already on the command line.
     """
     *others, last = flags
     last, _, metavar = last.partition(" ")
     if metavar:
-        words["metavar"] = metavar
-    metadata = {"flags": (*others, last), "group": group, "needs": needs or {}, "words": words}
+        kwargs["metavar"] = metavar
+    metadata = {"flags": (*others, last), "group": group, "needs": needs or {}, "kwargs": kwargs}
     return field(default=default, metadata=metadata | {"completes": completes})
 
 
-def flag(*flags: str, **words: Any) -> Any:
+def flag(*flags: str, **kwargs: Any) -> Any:
     """An option that takes no value: True where it is given."""
-    return option(*flags, default=False, action="store_true", **words)
+    return option(*flags, default=False, action="store_true", **kwargs)
 
 
-def path_option(*flags: str, **words: Any) -> Any:
+def path_option(*flags: str, **kwargs: Any) -> Any:
     """An option whose value is a file or a folder."""
-    return option(*flags, type=values.path, **{"metavar": "FILE", **words})
+    return option(*flags, type=values.path, **{"metavar": "FILE", **kwargs})
 
 
-def list_option(*flags: str, **words: Any) -> Any:
+def list_option(*flags: str, **kwargs: Any) -> Any:
     """An option that takes words with commas and can be repeated: a tuple of all the words."""
-    return option(*flags, default=(), action="extend", type=values.words, **words)
+    return option(*flags, default=(), action="extend", type=values.words, **kwargs)
 
 
-def operand(*, default: Any = MISSING, **words: Any) -> Any:
+def operand(*, default: Any = MISSING, **kwargs: Any) -> Any:
     """A field that is set by its place on the command line; required unless it has a default."""
-    metadata = {"flags": (), "group": "operands", "needs": {}, "words": words}
+    metadata = {"flags": (), "group": "operands", "needs": {}, "kwargs": kwargs}
     return field(default=default, metadata=metadata)
 
 
 class Show(argparse.Action):
     """Prints a text, or the parser's help, and ends the program; OSError if that fails."""
 
-    def __init__(self, *, text: str = "", **words: Any) -> None:
-        super().__init__(**{**words, "nargs": 0})
+    def __init__(self, *, text: str = "", **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "nargs": 0})
         self._text = text
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
@@ -159,13 +159,13 @@ class AnywhereOptions(TextOptions):
 class Parser(argparse.ArgumentParser):
     """A parser whose help opens with examples, and whose errors are UserErrors."""
 
-    def __init__(self, *, summary: str = "", examples: Iterable[str] = (), **words: Any) -> None:
-        super().__init__(**words, add_help=False, formatter_class=_Formatter)
+    def __init__(self, *, summary: str = "", examples: Iterable[str] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs, add_help=False, formatter_class=_Formatter)
         self.summary, self.examples = summary, examples
 
     def format_help(self) -> str:
         """The summary, the examples, then argparse's own help."""
-        examples = "".join(f"  {one}\n" for one in self.examples)
+        examples = "".join(f"  {example}\n" for example in self.examples)
         return f"{self.summary}\n\nexamples:\n{examples}\n{super().format_help()}"
 
     def error(self, message: str) -> NoReturn:
@@ -173,15 +173,15 @@ class Parser(argparse.ArgumentParser):
         sentence, meant = message.removeprefix("argument ").rstrip("."), ""
         if sentence.startswith("COMMAND: invalid choice: "):
             word = sentence.split("'")[1]
-            [below] = (one for one in self._actions if isinstance(one, argparse._SubParsersAction))
+            [below] = (a for a in self._actions if isinstance(a, argparse._SubParsersAction))
             sentence, meant = f"Unknown command '{word}'", did_you_mean(word, below.choices)
         raise UserError(f"{sentence[0].upper()}{sentence[1:]}.{meant}", self._remedy())
 
-    def refuse(self, words: Sequence[str]) -> NoReturn:
+    def refuse(self, left: Sequence[str]) -> NoReturn:
         """UserError for words that are left over, with an option that is close to the first."""
         known = [flag for action in self._actions for flag in action.option_strings]
-        meant = did_you_mean(words[0], known)
-        raise UserError(f"Unknown: {' '.join(words)}.{meant}", self._remedy())
+        meant = did_you_mean(left[0], known)
+        raise UserError(f"Unknown: {' '.join(left)}.{meant}", self._remedy())
 
     def _remedy(self) -> str:
         return f"Run: {self.prog.replace('kentry', 'kentry help', 1)}"
@@ -222,21 +222,21 @@ def add_options(parser: Parser, cls: type, *, anywhere: bool = False) -> None:
         chosen, key=lambda item: (order.get(item.metadata["group"], 1), item.name not in own)
     ):
         flags, group = item.metadata["flags"], item.metadata["group"]
-        words = {"default": argparse.SUPPRESS, **item.metadata["words"]}
-        if words.get("action") in (None, "append", "extend"):
-            words = {"type": values.text, **words}
+        kwargs = {"default": argparse.SUPPRESS, **item.metadata["kwargs"]}
+        if kwargs.get("action") in (None, "append", "extend"):
+            kwargs = {"type": values.text, **kwargs}
         if item.default not in (MISSING, None, False, (), ""):
             default = f"{item.default:g}" if isinstance(item.default, float) else item.default
-            words["help"] += f" (default: {default})"
+            kwargs["help"] += f" (default: {default})"
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         if flags:
-            action = groups[group].add_argument(*flags, dest=item.name, **words)
+            action = groups[group].add_argument(*flags, dest=item.name, **kwargs)
             if completes := item.metadata["completes"]:
                 action.completer = partial(_complete, completes)
         else:
-            groups[group].add_argument(item.name, **words)
-            usage.append(_USAGE[words.get("nargs")].format(words["metavar"]))
+            groups[group].add_argument(item.name, **kwargs)
+            usage.append(_USAGE[kwargs.get("nargs")].format(kwargs["metavar"]))
     if not anywhere:
         others = [item.metadata["flags"][0] for item in fields(cls) if item not in chosen]
         parser.usage = " ".join([*usage, "[options]"])
@@ -255,13 +255,13 @@ def _complete(
     return [f"{before}{comma}{word}" for word in completes(parsed_args)]
 
 
-def take_anywhere(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+def take_anywhere(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """The options of AnywhereOptions that stand before a "--", and the other words in order."""
     parser = Parser(prog="kentry", allow_abbrev=False)
     add_options(parser, AnywhereOptions, anywhere=True)
-    end = words.index("--") if "--" in words else len(words)
-    args, others = parser.parse_known_args(words[:end])
-    return args, [*others, *words[end:]]
+    end = argv.index("--") if "--" in argv else len(argv)
+    args, others = parser.parse_known_args(argv[:end])
+    return args, [*others, *argv[end:]]
 
 
 def read(cls: type[_T], args: argparse.Namespace) -> _T:

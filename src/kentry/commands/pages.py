@@ -65,8 +65,8 @@ def report(files: Sequence[Path]) -> str:
         recorded[file] if file in recorded else _read(file, schema, [*recorded.values()], shown)
         for file, schema in schemas
     ]
-    read = [one for one in read if one not in shown]
-    recordings = [one for one in read if isinstance(one, Recording)]
+    read = [layout for layout in read if layout not in shown]
+    recordings = [document for document in read if isinstance(document, Recording)]
     notes = []
     documents: list[Layout] = []
     if len(recordings) == 2:
@@ -74,14 +74,14 @@ def report(files: Sequence[Path]) -> str:
             old, new = recordings
             comparison = with_paths_and_samples(compare(old, new), old, new)
             documents.append(replace(comparison_layout(comparison), json=to_json(comparison)))
-            read = [one for one in read if not isinstance(one, Recording)]
+            read = [document for document in read if not isinstance(document, Recording)]
         except UserError as err:
             notes.append(f"The recordings are not compared. {err.sentence}")
-    for one in read:
-        if isinstance(one, Recording):
-            layout = recording_layout(one, added=added_by_states(one))
-            one = replace(layout, json=recording_to_json(one))
-        documents.append(one)
+    for document in read:
+        if isinstance(document, Recording):
+            layout = recording_layout(document, added=added_by_states(document))
+            document = replace(layout, json=recording_to_json(document))
+        documents.append(document)
     return page(documents, notes)
 
 
@@ -111,34 +111,34 @@ def _read(
         )
     form, make, command = forms[kind]
     remedy = f"Make it again with kentry {command} --json."
-    found = read_document(file, form, remedy, printable=kind == _COMPARISON)
+    document = read_document(file, form, remedy, printable=kind == _COMPARISON)
     try:
-        return replace(make(found), json=json.loads(file.read_bytes()))
+        return replace(make(document), json=json.loads(file.read_bytes()))
     except (ArithmeticError, IndexError, ValueError) as err:
         raise RecordingError(f"{file} has numbers that cannot be true: {err}.", remedy) from err
 
 
 def _recordings_of(series: Series, recordings: Sequence[Recording]) -> _ByRow:
-    found: dict[tuple[str, str], Recording] = {}
+    by_row: dict[tuple[str, str], Recording] = {}
     base, *patches = series.rows
     by_commit = {row.commit: row for row in patches if row.commit}
-    for one in recordings:
-        arch, origin = one.kernel["arch"], one.kernel["origin"]
+    for recording in recordings:
+        arch, origin = recording.kernel["arch"], recording.kernel["origin"]
         first = series.base.get(arch)
-        if first is None or first.target != one.target:
+        if first is None or first.target != recording.target:
             continue
         row = by_commit.get(origin.get("patched_commit", origin.get("commit")))
         # A patch to comments leaves the image as it was.
-        if row is None and first.kernel.get("image_sha256") == one.kernel["image_sha256"]:
+        if row is None and first.kernel.get("image_sha256") == recording.kernel["image_sha256"]:
             row = base
-        if row and _is_of(row, arch, series, one):
-            found.setdefault((row.commit, arch), one)
-    return found
+        if row and _is_of(row, arch, series, recording):
+            by_row.setdefault((row.commit, arch), recording)
+    return by_row
 
 
 def _is_of(row: PatchRow, arch: str, series: Series, recording: Recording) -> bool:
     """Whether it has the row's counts, but for cases with several, and no case beyond those."""
-    cells = {one.case: row.cases.get(one.name) for one in series.columns if one.arch == arch}
+    cells = {col.case: row.cases.get(col.name) for col in series.columns if col.arch == arch}
     for case in recording.cases:
         cell = cells.get(case.name)
         if cell is None or INSTRUCTIONS not in case.metrics:
@@ -152,7 +152,7 @@ def _paths_of(series: Series, measured: _ByRow) -> dict[tuple[int, str], PathDif
     """By patch and first column of its change, the difference of the paths before and after."""
     arches = {column.name: (column.case, column.arch) for column in series.columns}
     last: dict[str, PatchRow] = {}
-    found = {}
+    paths = {}
     for row in series.rows:
         for (name, *_), _ in row.changes:
             case, arch = arches.get(name, (name, ""))
@@ -160,6 +160,6 @@ def _paths_of(series: Series, measured: _ByRow) -> dict[tuple[int, str], PathDif
             old = before and measured.get((before.commit, arch))
             new = measured.get((row.commit, arch))
             if old and new and (pair := modal_paths(case, old, new)):
-                found[row.patch, name] = pair.diff
+                paths[row.patch, name] = pair.diff
         last |= dict.fromkeys(row.cases, row)
-    return found
+    return paths

@@ -212,7 +212,7 @@ class AptRoot:
             # Inst NAME [OLD VERSION] (VERSION SUITE... [ARCH])
             row = re.compile(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) .*\[(\w+)\]\)", re.MULTILINE)
             archives = self.folder / "archives"
-            files = [archives / _deb_name(*found) for found in row.findall(planned.stdout)]
+            files = [archives / _deb_name(*match) for match in row.findall(planned.stdout)]
             self._fetch(["--download-only", *command], names[0] if names else "packages", 0, update)
         missing = [file.name for file in files if not file.is_file()]
         if missing:
@@ -284,13 +284,13 @@ class AptRoot:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "status").touch()
         mirror = find_mirror()
-        places = [(mirror.base, suite) for suite in (*self.release.suites, *aliases)]
+        suites = [(mirror.base, suite) for suite in (*self.release.suites, *aliases)]
         if mirror.security:
-            places.append((mirror.security, f"{self.release.name}-security"))
+            suites.append((mirror.security, f"{self.release.name}-security"))
         sources = "\n".join(
             f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\n"
             f"Signed-By: {mirror.keyring}\n"
-            for uri, suite in places
+            for uri, suite in suites
         )
         write_atomically(self.folder / "sources/kentry.sources", sources)
         inherited = run([need("apt-config", "apt"), "dump", *_INHERITED], check=False).stdout
@@ -355,12 +355,12 @@ class AptRoot:
         return abs(time.time() - when) if isinstance(when, float) else float("inf")
 
     def _apt(
-        self, program: str, *words: str, check: bool = True, cwd: Path | None = None
+        self, program: str, *arguments: str, check: bool = True, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
-        return run([need(program, "apt"), "-q", *words], env=env, check=check, cwd=cwd)
+        return run([need(program, "apt"), "-q", *arguments], env=env, check=check, cwd=cwd)
 
-    def _fetch(self, words: list[str], what: str, size: int, update: Update) -> None:
+    def _fetch(self, arguments: list[str], what: str, size: int, update: Update) -> None:
         archives = self.folder / "archives"
         update(0.0 if size else None, f"fetching {what}")
         check_room(archives, size)
@@ -380,7 +380,7 @@ class AptRoot:
         thread = threading.Thread(target=watch)
         thread.start()
         try:
-            result = self._apt("apt-get", *words, check=False, cwd=archives)
+            result = self._apt("apt-get", *arguments, check=False, cwd=archives)
         finally:
             done.set()
             thread.join()
@@ -422,9 +422,9 @@ def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
                 yield tar
         except (tarfile.TarError, EOFError) as err:
             kill_group(process)
-            words = process.stderr.read().decode("utf-8", "replace").strip()
+            message = process.stderr.read().decode("utf-8", "replace").strip()
             sentence = f"{deb} is cut short or damaged: it cannot be unpacked."
-            raise UserError(sentence, remedy, words or str(err)) from err
+            raise UserError(sentence, remedy, message or str(err)) from err
 
 
 def first_problem(problems: Sequence[str]) -> str:

@@ -64,9 +64,9 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
         # The Makefile takes no name with a blank in it.
         copy = scratch / "case.c"
         shutil.copyfile(file, copy)
-        words = [f"CASE_FILE={copy}", f"OUT={scratch}", str(scratch / probe.name)]
+        settings = [f"CASE_FILE={copy}", f"OUT={scratch}", str(scratch / probe.name)]
         argv = confined(
-            [need("make", "make"), "-s", "-C", str(_GUEST), *words],
+            [need("make", "make"), "-s", "-C", str(_GUEST), *settings],
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
             writable=[scratch],
             readable=[_GUEST],
@@ -89,8 +89,8 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
 def floor_files(arch: Arch, kind: str) -> tuple[Path, Path]:
     """What QEMU boots of a floor, "" or "linux", and its ELF file; MissingToolError."""
     name = f"floor-{f'{kind}-' if kind else ''}{arch.name}"
-    words = (f"the floor for {arch.name}", arch.compiler_package)
-    return built_file(name, *words), built_file(f"{name}.elf", *words)
+    needed = (f"the floor for {arch.name}", arch.compiler_package)
+    return built_file(name, *needed), built_file(f"{name}.elf", *needed)
 
 
 def runner_file(arch: Arch) -> Path:

@@ -33,8 +33,8 @@ _REAP_SECONDS = 0.1
 
 def command_line(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     """`argv` as a shell would read it, with the environment variables it adds in front."""
-    words = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()]
-    return " ".join([*words, shlex.join(argv)])
+    settings = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()]
+    return " ".join([*settings, shlex.join(argv)])
 
 
 def need(program: str, package: str) -> str:

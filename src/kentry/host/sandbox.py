@@ -105,14 +105,14 @@ def works() -> bool:
 def _base(readable: Iterable[str | Path], writable: Iterable[Path]) -> list[str]:
     own = [sys.prefix, sys.base_prefix, str(Path(kentry.__file__).parents[1])]
     # /proc is read-only, or root could change the system's settings in /proc/sys.
-    words = [_PROGRAM, "--proc", "/proc", "--remount-ro", "/proc"]
-    words += ["--dev", "/dev", *_TMPFS, "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
-    words += [*_TMPFS, "/tmp"]  # noqa: S108
+    arguments = [_PROGRAM, "--proc", "/proc", "--remount-ro", "/proc"]
+    arguments += ["--dev", "/dev", *_TMPFS, "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
+    arguments += [*_TMPFS, "/tmp"]  # noqa: S108
     for path in map(str, (*_SYSTEM, *own, *readable)):
-        words += ["--ro-bind-try", path, path]
+        arguments += ["--ro-bind-try", path, path]
     for path in map(str, writable):
-        words += ["--bind", path, path]
-    return [*words, "--remount-ro", "/", *_NAMESPACES, "--clearenv"]
+        arguments += ["--bind", path, path]
+    return [*arguments, "--remount-ro", "/", *_NAMESPACES, "--clearenv"]
 
 
 def _first_process(limits: Limits) -> list[str]:

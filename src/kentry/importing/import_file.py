@@ -311,8 +311,8 @@ class Samples:
             value=float(base + self.middle),
             unit="percent" if first.percent_of else _RECORDED[first.metric],
             samples=tuple(
-                TimedProcess(0, 0, place, 0, 1, 0, (float(base + number.amount),))
-                for place, number in enumerate(self.numbers)
+                TimedProcess(0, 0, index, 0, 1, 0, (float(base + number.amount),))
+                for index, number in enumerate(self.numbers)
             ),
             estimator=f"median of {count} published values" if count > 1 else "one published value",
             absent=("interval", *lacks, "kernel", "config", "interleaving"),
@@ -440,7 +440,7 @@ def recordings(imported: Imported) -> Iterator[tuple[str, Recording]]:
         target = {"kind": "import", "emulator": "", "format": ", ".join(imported.formats)}
         results = [CaseResult(case, {}, (), (), (), noisy=noisy) for case, noisy in cases.items()]
         notes = [imported_caveat(name)]
-        found = Recording(
+        recording = Recording(
             kernel=kernel, target=target, options={}, cases=results, code=[], caveats=notes
         )
-        yield side, found
+        yield side, recording

@@ -65,7 +65,7 @@ class BoardMachine(ShellMachine):
         self.options = options
         self._command: Any = None
         self._printk = ""
-        place, named = name.partition(":")[2], os.environ.get(_ENV_VARIABLE, "")
+        target, named = name.partition(":")[2], os.environ.get(_ENV_VARIABLE, "")
         file = Path(named).expanduser()
         if not file.is_file():
             raise MachineError(
@@ -79,12 +79,12 @@ class BoardMachine(ShellMachine):
 
             self.env = Environment(str(file), interact=self._refuse)
             targets = self.env.config.get_targets()
-            if place not in targets:
+            if target not in targets:
                 raise MachineError(
-                    f"{file} has no target '{place}'.",
+                    f"{file} has no target '{target}'.",
                     f"It has: {', '.join(map(str, targets)) or 'none'}.",
                 )
-            self.target = self.env.get_target(place)
+            self.target = self.env.get_target(target)
 
     def _refuse(self, message: str) -> str:
         raise MachineError(
@@ -262,11 +262,11 @@ class BoardMachine(ShellMachine):
         lines, _ = self.run("uname -m", MOMENT)
         self.has_arch(lines[-1].strip() if lines else "")
 
-    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+    def run_probe(self, arguments: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; its lines come when it has ended.  See Machine."""
         probe = self.ready_probe()
         lines = ProbeLines(on_line)
-        status, late = self._run([probe, *words], timeout)
+        status, late = self._run([probe, *arguments], timeout)
         # A line without its end may be cut short.
         for line in self._fetch("out").splitlines(keepends=True):
             if line.endswith("\n"):
@@ -335,9 +335,9 @@ class BoardMachine(ShellMachine):
         is_spec = kernel.partition(":")[0].partition(",")[0] in KINDS
         return resolve(kernel, self.arch, update).image if is_spec else None
 
-    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
+    def sh(self, script: str, *arguments: str) -> tuple[list[str], int]:
         """Runs a script; see ShellMachine."""
-        return self.run(shlex.join(["sh", "-c", script, "sh", *words]), MOMENT)
+        return self.run(shlex.join(["sh", "-c", script, "sh", *arguments]), MOMENT)
 
     def make_folder(self) -> None:
         """Makes the folder; keeps the kernel from printing into what goes over the console."""
@@ -349,10 +349,10 @@ class BoardMachine(ShellMachine):
         if not self.has_console_shell:
             return
         lines, status = self.run("cat /proc/sys/kernel/printk", MOMENT)
-        words = lines[-1].split() if lines else []
+        levels = lines[-1].split() if lines else []
         # "1": this boot's console is silent already.
-        if status == 0 and words and words[0] != "1" and all(map(str.isdecimal, words)):
-            self._printk = f'"{" ".join(words)}"'
+        if status == 0 and levels and levels[0] != "1" and all(map(str.isdecimal, levels)):
+            self._printk = f'"{" ".join(levels)}"'
             self.run("dmesg -n 1 2>/dev/null", MOMENT)
 
     def _run(self, argv: Sequence[str], timeout: float) -> tuple[int, bool]:

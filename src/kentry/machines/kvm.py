@@ -127,9 +127,9 @@ class KvmMachine(Machine):
         self._options = options
         self._take({})
 
-    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+    def run_probe(self, arguments: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Boots the kernel with the probe as its only program; see Machine."""
-        argv, env = self.command(words)
+        argv, env = self.command(arguments)
         run, limit = _Run(on_line, self._options.boot_timeout), _CONSOLE_LIMIT_BYTES
         check = run.check_started
         try:
@@ -176,8 +176,8 @@ class KvmMachine(Machine):
             "cmdline": " ".join(self._kernel_words),
         }
 
-    def command(self, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-        """QEMU's command line for a boot with these words, and what its environment needs."""
+    def command(self, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """QEMU's command line for a boot with these arguments, and what its environment needs."""
         options = self._options
         if self.kernel is None:
             raise MachineError(
@@ -186,7 +186,7 @@ class KvmMachine(Machine):
             )
         listed: list[str] = []
         short = []
-        for word in words:
+        for word in arguments:
             name, _, value = word.partition("=")
             if name in _LISTS and value and not value.startswith(_LISTS[name]):
                 listed = value.split(",")

@@ -76,7 +76,7 @@ class Machine(Protocol):
     arch: Arch
     kernel: Kernel | None = None
 
-    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+    def run_probe(self, arguments: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; `on_line` gets whole lines as they come; MachineError if it fails."""
 
     def run_command(self, argv: Sequence[str], timeout: float) -> CommandResult:
@@ -131,7 +131,7 @@ class ShellMachine(Machine):
             ) from err
         self.probe = probe_file(self.arch)
 
-    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
+    def sh(self, script: str, *arguments: str) -> tuple[list[str], int]:
         """The lines that a script for sh(1), without ', prints, and its status; $1 is a word."""
         raise NotImplementedError
 
@@ -200,11 +200,11 @@ class ShellMachine(Machine):
         update(None, f"{self.name}: looking")
         old_id, old_release = self._identity()
         update(None, f"{self.name}: booting {kernel}")
-        words = ["sh", "-c", how.replace("{}", shlex.quote(kernel))]
+        command = ["sh", "-c", how.replace("{}", shlex.quote(kernel))]
         if how == KEXEC:
-            words = self._load(kernel)
-        result = self.leave(words)
-        last = self._check_left(words, result)
+            command = self._load(kernel)
+        result = self.leave(command)
+        last = self._check_left(command, result)
         self.reconnect()
         deadline = time.monotonic() + timeout
         answers = True
@@ -219,7 +219,7 @@ class ShellMachine(Machine):
                 update(None, f"{self.name}: waiting until it answers again")
                 self.reconnect()
                 continue
-            answers, last = True, self._check_left(words, result)
+            answers, last = True, self._check_left(command, result)
             if boot_id == old_id:
                 update(None, f"{self.name}: waiting until it goes down")
                 continue
@@ -246,16 +246,16 @@ class ShellMachine(Machine):
     def _identity(self) -> tuple[str, str]:
         """The running boot's id and the kernel's release."""
         result = self.run_command(["sh", "-c", f"cat {_BOOT_ID} && uname -r"], MOMENT)
-        words = result.stdout.split()
-        if result.status or len(words) != 2:
+        answer = result.stdout.split()
+        if result.status or len(answer) != 2:
             raise MachineError(
                 f"{self.name} does not say which boot it is in.",
                 f"{_BOOT_ID} must be readable there.",
                 tail(result.stdout + result.stderr),
             )
-        return words[0], words[1]
+        return answer[0], answer[1]
 
-    def _check_left(self, words: Sequence[str], result: CommandResult | None) -> str:
+    def _check_left(self, command: Sequence[str], result: CommandResult | None) -> str:
         """The output of the command that ends the running kernel; an error if it failed."""
         if result is None:
             return ""
@@ -265,7 +265,7 @@ class ShellMachine(Machine):
             raise MachineError(
                 f"{self.name} does not boot another kernel: the command ended with status"
                 f" {result.status}.",
-                f"Try it there by hand: {shlex.join(words)}",
+                f"Try it there by hand: {shlex.join(command)}",
                 tail(output),
             )
         return output
@@ -282,13 +282,13 @@ class ShellMachine(Machine):
                     "Log in as root, or let sudo run any command there without a password.",
                 )
 
-        def words(script: str, *args: str) -> list[str]:
+        def shell(script: str, *args: str) -> list[str]:
             return ["sh", "-c", _ROOT_PATH + script, "sh", *args]
 
         def sh(script: str, *args: str) -> CommandResult:
-            return self.run_command([*root, *words(script, *args)], MOMENT)
+            return self.run_command([*root, *shell(script, *args)], MOMENT)
 
-        if self.run_command(words("command -v kexec"), MOMENT).status:
+        if self.run_command(shell("command -v kexec"), MOMENT).status:
             raise MachineError(
                 f"kexec is not installed on {self.name}.",
                 "Run there: apt-get install kexec-tools  (or give a command that boots a kernel).",
@@ -313,9 +313,9 @@ class ShellMachine(Machine):
                 " CONFIG_KEXEC do not permit it; or give a command that boots a kernel.",
                 tail(loaded.stdout + loaded.stderr),
             )
-        systemd = self.run_command(words("test -d /run/systemd/system"), MOMENT).status == 0
+        systemd = self.run_command(shell("test -d /run/systemd/system"), MOMENT).status == 0
         # kexec -e starts it at once, with nothing written out first.
-        return [*root, *words("systemctl kexec" if systemd else "sync; kexec -e")]
+        return [*root, *shell("systemctl kexec" if systemd else "sync; kexec -e")]
 
 
 def _files_of(kernel: str) -> tuple[list[str], list[str]]:

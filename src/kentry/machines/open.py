@@ -51,10 +51,10 @@ class LocalMachine(Machine):
         self.arch = host_arch()
         self.probe = probe_file(self.arch)
 
-    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+    def run_probe(self, arguments: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; see Machine."""
         lines = ProbeLines(on_line)
-        end = supervise([str(self.probe), *words], timeout, lines)
+        end = supervise([str(self.probe), *arguments], timeout, lines)
         if end.stopped:
             raise self.stopped("The probe", end.stopped)
         self.check_ended(lines, end.status, end.stderr)

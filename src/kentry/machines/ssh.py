@@ -152,10 +152,10 @@ class SshMachine(ShellMachine):
             )
         self.has_arch(machine)
 
-    def run_probe(self, words: Sequence[str], timeout: float, on_line: OnLine) -> None:
+    def run_probe(self, arguments: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe, which is copied there where it is not; see Machine."""
         lines = ProbeLines(on_line)
-        argv = [self.ready_probe(), *words]
+        argv = [self.ready_probe(), *arguments]
         said, ran = self._run(_GUARDED, argv, timeout, lines)
         self.check_ended(lines, self._status("The probe", said, ran), ran.stderr)
 
@@ -167,9 +167,9 @@ class SshMachine(ShellMachine):
         stdout = "\n".join([*lines, said.cut])
         return CommandResult(status, stdout, ran.stderr.replace(said.word, "sh"))
 
-    def sh(self, script: str, *words: str) -> tuple[list[str], int]:
+    def sh(self, script: str, *arguments: str) -> tuple[list[str], int]:
         """Runs a script; see ShellMachine."""
-        result = self.run_command(["sh", "-c", script, "sh", *words], MOMENT)
+        result = self.run_command(["sh", "-c", script, "sh", *arguments], MOMENT)
         return result.stdout.splitlines(), result.status
 
     def put(self, path: str) -> None:
@@ -196,7 +196,7 @@ class SshMachine(ShellMachine):
     def _run(
         self,
         script: str,
-        words: Sequence[str],
+        arguments: Sequence[str],
         timeout: float,
         on_line: Callable[[str], None],
         feed: bytes = b"",
@@ -204,7 +204,7 @@ class SshMachine(ShellMachine):
         """Runs a script of this file for `timeout` seconds; MachineError where it did not begin."""
         word, to = f"kentry-{secrets.token_hex(6)}", self._destination
         said = RemoteScript(word, on_line)
-        command = f"exec {shlex.join(['sh', '-c', script, word, *words])}"
+        command = f"exec {shlex.join(['sh', '-c', script, word, *arguments])}"
         argv, shown = ([*self._argv, *more, "--", to, command] for more in (self._sharing, []))
         env = {"LC_ALL": "C"}  # which ssh hands on: messages are read there and here
         hold = not feed
@@ -251,7 +251,7 @@ def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
         tempfile.TemporaryDirectory(
             prefix="kentry-", dir="/tmp", ignore_cleanup_errors=True
         ) as folder,
-        contextlib.closing(SshMachine(text, Path(folder), options)) as place,
+        contextlib.closing(SshMachine(text, Path(folder), options)) as machine,
     ):
-        place.connect()
-        yield place
+        machine.connect()
+        yield machine

@@ -126,11 +126,11 @@ def process_value(values: Sequence[float] | Array, blocks: int) -> float:
     turns = raw[: whole * blocks].reshape(whole, blocks) if whole else raw.reshape(1, -1)
     # numpy.quantile(turns, PATH_QUANTILE, axis=1) has an overhead that every process would pay.
     ordered = np.sort(turns, axis=1)
-    place = PATH_QUANTILE * (turns.shape[1] - 1)
-    below = int(place)
+    rank = PATH_QUANTILE * (turns.shape[1] - 1)
+    below = int(rank)
     above = min(below + 1, turns.shape[1] - 1)
     low = ordered[:, below]
-    return float(trimmed_mean(low + (place - below) * (ordered[:, above] - low), TURN_TRIM))
+    return float(trimmed_mean(low + (rank - below) * (ordered[:, above] - low), TURN_TRIM))
 
 
 def _cut(count: int, trim: float) -> int:
