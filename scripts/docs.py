@@ -351,6 +351,8 @@ def _programs_page() -> str:
                 rows.append([name, release, *cells])
                 own = sum(row["vector"].values())
                 part = f"{own} ({percent(100 * own / row['in_kernel'])})"
+                most = sorted(row["vector"].items(), key=lambda one: -one[1])[:3]
+                part += f": {', '.join(f'{name} {count}' for name, count in most)}"
                 numbers = [row["entries"], row["first_uses"], row["switches"], part]
                 vector.append([name, release, *numbers])
         lines += ["", f"## {arch}", *_markdown(heads, rows)]

@@ -27,8 +27,8 @@ PROGRAMS = (
     *("git-status", "git-log", "compile", "compileall", "tar-xz"),
     *("sqlite", "fio", "redis-benchmark", "nginx", "postgres"),
 )
-# The cells, in the order in which they are filled.  A C library may use SVE on a Neoverse N2 and
-# not on `max`, whose identity is nobody's.
+# The cells, in the order in which they are filled.  On `max` glibc's memcpy uses FEAT_MOPS in
+# place of SVE, and a Neoverse N2 has no FEAT_MOPS.
 CELLS = (
     ("arm64", "debian:6.12"),
     ("arm64", "debian:6.1"),
