@@ -24,9 +24,9 @@ BUDGET = {
     "(loose)": 450,
     "arch": 1640,
     "boot": 2531,
-    "commands": 3077,
+    "commands": 3136,
     "compare": 2232,
-    "count": 1595,
+    "count": 1683,
     "host": 1391,
     "importing": 448,
     "kernels": 3907,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3009,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 36599
+TESTS_BUDGET = 36779
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

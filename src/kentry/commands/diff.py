@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.commands import measuring
+from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import ALL, compare, with_paths_and_samples
@@ -25,13 +25,13 @@ from kentry.stats import exact
 EXAMPLES = (
     "kentry diff old.json new.json",
     "kentry diff debian:6.1 debian:6.12 --arch arm64 --case getppid",
-    "kentry diff tree:~/linux@v6.12 tree:~/linux@HEAD --fail-on-regression",
+    "kentry diff debian:6.1 debian:6.12 --arch arm64 --packages git --run 'git --version'",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(
-    measuring.CachedOptions,
+    userland.ProgramOptions,
     measuring.CoreOptions,
 ):
     """What `kentry diff` takes."""
@@ -51,9 +51,8 @@ class Options(
 
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
-    ran = [_is_workload(text) for text in (options.old, options.new)]
-    if any(ran):
-        return _compare_programs(options, *_read_workloads(options, ran))
+    if boots := _programs(options):
+        return _compare_programs(options, *boots)
     options.check_cores()
     old, new, names = measuring.obtain_both(
         (options.old, options.new), options, fresh=options.fresh
@@ -94,15 +93,21 @@ def _is_workload(text: str) -> bool:
     return not measuring.is_spec(text) and schema_of(Path(text)).startswith("kentry/workload/")
 
 
-def _read_workloads(
-    options: Options, ran: Sequence[bool]
-) -> tuple[Sequence[Workload], Sequence[Workload]]:
-    if not all(ran):
+def _programs(options: Options) -> tuple[Sequence[Workload], Sequence[Workload]] | None:
+    """The boots of a program on both sides; None where recordings or cases are compared."""
+    sides = (options.old, options.new)
+    ran = list(map(_is_workload, sides))
+    if not any(ran) and options.program is None:
+        return None
+    options.refuse_with_program("case", "metric", "core", "changelog")
+    if all(ran) and options.program is None:
+        return [read_workload(Path(options.old))], [read_workload(Path(options.new))]
+    if not all(map(measuring.is_spec, sides)):
         raise UserError(
-            f"{options.old} and {options.new} are not both of kentry run.",
-            "Compare two files that kentry run -o wrote.",
+            f"{options.old} and {options.new} are not two runs of a program.",
+            "Compare two files that kentry run -o wrote, or two kernels with --run.",
         )
-    return [read_workload(Path(options.old))], [read_workload(Path(options.new))]
+    return options.run_program(options.old), options.run_program(options.new)
 
 
 def _compare_programs(options: Options, old: Sequence[Workload], new: Sequence[Workload]) -> int:
@@ -110,9 +115,6 @@ def _compare_programs(options: Options, old: Sequence[Workload], new: Sequence[W
     from kentry.compare.workload import compare_workloads
     from kentry.show.workload_comparison import workload_comparison_layout
 
-    for name in ("case", "metric", "core", "changelog"):
-        if getattr(options, name):
-            raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
     comparison = compare_workloads(old, new)
     emit(
         options,

@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Options of the commands that run a program in a Debian user space, and what they boot."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kentry.arch import Arch
-from kentry.arch.processors import find_processor
+from kentry.arch.processors import MAX, find_processor
 from kentry.boot.emulator import check_append
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import WORKLOADS, Workload, find_workload, parse_copy
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, list_option, operand, option, path_option
+from kentry.errors import UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
-from kentry.progress import Update
+from kentry.progress import Update, progress
+from kentry.results.workload import Workload as Ran
 
 _SECONDS = 1800.0
 _MEMORY = 2048
+# A change is called where it holds in the boots with these.
+SEEDS = (1, 2, 3)
 
 
 class Guest(NamedTuple):
@@ -29,6 +33,17 @@ class Guest(NamedTuple):
     arch: Arch
     userland: TracedWorkload
     options: TraceOptions
+
+
+_RELEASE: dict[str, Any] = {
+    "help": "Debian's release of the user space; bookworm by default, on riscv64 trixie"
+}
+_PACKAGES: dict[str, Any] = {"help": "more packages for the user space"}
+_COPY: dict[str, Any] = {
+    "default": (),
+    "action": "append",
+    "help": "a file or folder to copy into the user space; can be repeated",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,19 +56,9 @@ class UserlandOptions(measuring.KernelOptions):
         metavar="WORKLOAD",
         help=f"after --: {', '.join(WORKLOADS)}, or a command line",
     )
-    release: str | None = option(
-        "--release NAME",
-        help="Debian's release of the user space; bookworm by default, on riscv64 trixie",
-    )
-    packages: tuple[str, ...] = list_option(
-        "--packages NAME,...", help="more packages for the user space"
-    )
-    copy: tuple[str, ...] = option(
-        "--copy HOST[:GUEST]",
-        default=(),
-        action="append",
-        help="a file or folder to copy into the user space; can be repeated",
-    )
+    release: str | None = option("--release NAME", **_RELEASE)
+    packages: tuple[str, ...] = list_option("--packages NAME,...", **_PACKAGES)
+    copy: tuple[str, ...] = option("--copy HOST[:GUEST]", **_COPY)
     memory: int | None = option("--memory MIB", **measuring.MEMORY)
     cpu: str | None = option("--cpu CPU", **measuring.CPU)
     append: str = option("--append WORDS", default="", **measuring.APPEND)
@@ -93,3 +98,55 @@ class UserlandOptions(measuring.KernelOptions):
                 console_file=self.console,
             ),
         )
+
+
+_A_PROGRAM = {"without a program, --run": lambda options: options.program is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions(measuring.CachedOptions):
+    """A program to run instead of cases, for a command that measures kernels."""
+
+    program: str | None = option(
+        "--run PROGRAM",
+        group=RARE,
+        needs=measuring.A_KERNEL,
+        help="compare a program instead of cases, as kentry run counts it, in three boots a kernel"
+        f" with other seeds, which take three times as long: {', '.join(WORKLOADS)}, or a script",
+    )
+    release: str | None = option("--release NAME", group=RARE, needs=_A_PROGRAM, **_RELEASE)
+    packages: tuple[str, ...] = list_option(
+        "--packages NAME,...", group=RARE, needs=_A_PROGRAM, **_PACKAGES
+    )
+    copy: tuple[str, ...] = option("--copy HOST[:GUEST]", group=RARE, needs=_A_PROGRAM, **_COPY)
+    memory: int | None = option("--memory MIB", needs=_A_PROGRAM, **measuring.MEMORY)
+
+    def refuse_with_program(self, *names: str) -> None:
+        """UserError for one of these options, which shape cases and their text."""
+        for name in names:
+            if getattr(self, name):
+                raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
+
+    def run_program(self, spec: str) -> list[Ran]:
+        """The program's boots on the kernel, from the cache where it has them."""
+        from kentry.count.workload_cache import contexts_of
+
+        assert self.program is not None
+        how = UserlandOptions(
+            spec=spec,
+            workload=(self.program,),
+            arch=self.find_arch().name,
+            configs=self.configs,
+            timeout=self.timeout,
+            release=self.release,
+            packages=self.packages,
+            copy=self.copy,
+            memory=self.memory,
+            cpu=self.cpu,
+            append=self.append or "",
+        )
+        with progress(f"running {how.find_workload().name} on {spec}") as update:
+            kernel, arch, guest, options = how.guest(update, cpu=MAX)
+            if self.emulator:
+                options = replace(options, emulator=self.emulator)
+            return contexts_of(kernel, arch, guest, options, SEEDS, update, reuse=not self.fresh)

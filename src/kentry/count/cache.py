@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -50,7 +51,7 @@ def record(
         wanted = made_for(kernel, arch, boot)
         # Beside those of other cases measured alike.
         alike = {name: value for name, value in wanted.items() if name != _CASES}
-        kept = cache_dir("recordings", _digest(alike)) / f"{_digest(wanted)}.json"
+        kept = cache_dir("recordings", digest_of(alike)) / f"{digest_of(wanted)}.json"
         known = _known(kept, wanted) if reuse else None
         if known:
             recordings.append(known)
@@ -67,7 +68,8 @@ def record(
     return joined(recordings)
 
 
-def _digest(parts: dict[str, str]) -> str:
+def digest_of(parts: dict[str, Any]) -> str:
+    """A name in the cache for what was made for these."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -116,9 +118,23 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         if options.emulator not in CHOICES:
             # A program named by its path may be anything that calls itself this version.
             target.append(sha256_of(Path(options.emulator).expanduser()))
+    processor = find_processor(arch, options.cpu)
+    return {
+        **of_kernel(kernel),
+        "debug info": symtab.reader() or "" if kernel.debug_info else "",
+        "emulator": " ".join(target),
+        "processor": " ".join([machine_for(arch, processor, options.cases), processor.qemu()]),
+        "probe": sha256_of(options.probe or probe_file(arch)),
+        "plugin": sha256_of(plugin_file()),
+        "options": json.dumps(measured_with, sort_keys=True),
+        _CASES: " ".join(options.cases),
+    }
+
+
+def of_kernel(kernel: Kernel) -> dict[str, str]:
+    """What all that is made of a kernel depends on: the kernel, and kentry's own code."""
     symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
     symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
-    processor = find_processor(arch, options.cpu)
     return {
         "kentry": f"{kentry.__version__} {code_digest()}",
         "spec": kernel.spec,
@@ -127,13 +143,6 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         # The recording says where the image is from, so one from elsewhere has its own.
         "origin": json.dumps(kernel.origin, sort_keys=True),
         "symbols": f"{kernel.symbols_from} {symbols.hexdigest()}",
-        "debug info": symtab.reader() or "" if kernel.debug_info else "",
-        "emulator": " ".join(target),
-        "processor": " ".join([machine_for(arch, processor, options.cases), processor.qemu()]),
-        "probe": sha256_of(options.probe or probe_file(arch)),
-        "plugin": sha256_of(plugin_file()),
-        "options": json.dumps(measured_with, sort_keys=True),
-        _CASES: " ".join(options.cases),
     }
 
 

@@ -4,13 +4,17 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from kentry.boot.guest_tasks import TraceOptions
 from kentry.cli import main
+from kentry.commands import userland
 from kentry.compare.workload import compare_workloads
+from kentry.count import workload_cache
 from kentry.errors import (
     EXIT_DONE,
     EXIT_MISTAKE,
@@ -176,13 +180,16 @@ def test_a_change_holds_in_every_boot(boot: Callable[..., Workload]) -> None:
 
 
 def test_few_calls_are_believed_where_all_kinds_agree(boot: Callable[..., Workload]) -> None:
-    names = ("getpid", "getuid", "chdir", "setsid")
+    names = ("getpid", "getuid", "chdir", "setsid", "clone")
     old = boot(*(row(name, [(100, 1)]) for name in names))
-    new = boot(*(row(name, [(103, 1)], around=ENTRY + 3) for name in names[:3]))
-    other = row("setsid", [(155, 1)], around=ENTRY + 3)
-    found = compare_workloads([old], [replace(new, rows=(*new.rows, other), instructions=464)])
+    # More than at the entry of others: in its handler, and at its own entry.
+    setsid = row("setsid", [(155, 1)], around=ENTRY + 3)
+    clone = row("clone", [(150, 1)], around=ENTRY + 50)
+    new = boot(*(row(name, [(103, 1)], around=ENTRY + 3) for name in names[:3]), setsid, clone)
+    found = compare_workloads([old], [new])
     assert (found.entry.verdict, found.entry.old, found.entry.new) == (WORSE, ENTRY, ENTRY + 3)
-    assert [kind(found, name).verdict for name in names] == [WORSE] * 3 + [UNDECIDED]
+    assert (found.entry.kinds, found.entry.of) == (4, 5)
+    assert [kind(found, name).verdict for name in names] == [WORSE] * 3 + [UNDECIDED] * 2
 
 
 def test_entry_and_exit_of_two_kinds_decide_nothing(boot: Callable[..., Workload]) -> None:
@@ -264,6 +271,10 @@ def test_the_command_and_its_exit_code(
         ["workload.json", "workload.json", "--case", "getppid"],
         ["workload.json", "workload.json", "--metric", "loads"],
         ["workload.json", "workload.json", "--changelog"],
+        ["workload.json", "workload.json", "--run", "true"],
+        ["workload.json", "debian:6.12", "--run", "true"],
+        ["debian:6.1", "debian:6.12", "--run", "true", "--case", "getppid"],
+        ["debian:6.1", "debian:6.12", "--packages", "git"],
     ],
 )
 def test_what_a_program_is_not_compared_with(
@@ -271,6 +282,46 @@ def test_what_a_program_is_not_compared_with(
 ) -> None:
     monkeypatch.chdir(GOLDEN)
     assert main(["diff", *words]) == EXIT_MISTAKE
+
+
+def test_a_program_is_run_on_both_kernels(
+    real: Workload, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+
+    def guest(options: userland.UserlandOptions, update: Any, cpu: str) -> userland.Guest:
+        asked.append((options.spec, options.workload, options.packages, options.memory, cpu))
+        how = TraceOptions(cpu=cpu)
+        return userland.Guest(options.spec, None, None, how)  # type: ignore[arg-type]
+
+    def boots(
+        kernel: Any, arch: Any, guest: Any, how: Any, seeds: Any, *_: Any, reuse: bool
+    ) -> Any:
+        asked.append((how.emulator, seeds, reuse))
+        return [dearer(real, 3 * (kernel == "debian:6.12")) for _ in seeds]
+
+    monkeypatch.setattr(userland.UserlandOptions, "guest", guest)
+    monkeypatch.setattr(workload_cache, "contexts_of", boots)
+    words = [
+        "diff",
+        "debian:6.1",
+        "debian:6.12",
+        "--arch",
+        "arm64",
+        "--run",
+        "git status",
+        "--json",
+    ]
+    words += ["--packages", "git", "--memory", "900", "--fresh", "--emulator", "newest"]
+    assert main(words) == EXIT_DONE
+    found = msgspec.json.decode(capsys.readouterr().out)
+    assert (found["entry"]["delta"], len(found["new"]["seeds"])) == (3, 3)
+    assert asked == [
+        ("debian:6.1", ("git status",), ("git",), 900, "max"),
+        ("newest", (1, 2, 3), False),
+        ("debian:6.12", ("git status",), ("git",), 900, "max"),
+        ("newest", (1, 2, 3), False),
+    ]
 
 
 Kinds = Mapping[str, tuple[str, int, list[tuple[int, int]]]]

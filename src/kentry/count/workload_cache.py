@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Runs of programs that were made before, by the content of everything that shapes one."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from kentry.arch import Arch
+from kentry.arch.processors import find_processor
+from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, tracing_emulator
+from kentry.count.cache import digest_of, of_kernel
+from kentry.count.workload import run_workload
+from kentry.errors import GuestError, RecordingError
+from kentry.host.cache import cache_dir, check_room, sha256_of
+from kentry.host.native import tasks_plugin_file
+from kentry.kernels.kernel import Kernel
+from kentry.progress import Update, say
+from kentry.results.workload import Workload, read_workload, write_workload
+
+_WORKLOAD_BYTES = 32 << 20
+
+
+def contexts_of(
+    kernel: Kernel,
+    arch: Arch,
+    guest: TracedWorkload,
+    options: TraceOptions,
+    seeds: tuple[int, ...],
+    update: Update,
+    *,
+    reuse: bool,
+) -> list[Workload]:
+    """A boot a seed, with `reuse` those that the cache has; GuestError where one did not end well.
+
+    What ends with another status than 0 may not do so again, and is not kept.
+    """
+    found = []
+    for number, seed in enumerate(seeds, 1):
+
+        def of_boot(fraction: float | None, now: str, number: int = number) -> None:
+            update(fraction, f"boot {number} of {len(seeds)}: {now}")
+
+        own = replace(options, seed=seed)
+        kept = cache_dir("workloads") / f"{digest_of(_made_for(kernel, arch, guest, own, update))}"
+        if reuse and kept.exists():
+            try:
+                found.append(read_workload(kept))
+                continue
+            except RecordingError as err:
+                say(f"{err.sentence} It is made again.")
+        check_room(kept.parent, _WORKLOAD_BYTES)
+        workload, ending = run_workload(kernel, arch, guest, own, of_boot)
+        if ending.status != 0:
+            raise GuestError(
+                f"The program {ending.clause} on {kernel.spec}, in the boot with seed {seed}.",
+                "The last of what it printed is below.",
+                ending.output,
+            )
+        write_workload(workload, kept)
+        found.append(workload)
+    return found
+
+
+def _made_for(
+    kernel: Kernel, arch: Arch, guest: TracedWorkload, options: TraceOptions, update: Update
+) -> dict[str, Any]:
+    """All that a run depends on."""
+    ran_with = asdict(options)
+    for name in ("console_file", "timeout", "tracing"):
+        del ran_with[name]
+    processor = find_processor(arch, options.cpu)
+    return {
+        **of_kernel(kernel),
+        "emulator": tracing_emulator(arch, options.emulator, update, processor.since).version,
+        "processor": processor.qemu(options.vector_length),
+        "plugin": sha256_of(tasks_plugin_file()),
+        "words": list(guest.words),
+        "program": dict(guest.description),
+        "options": ran_with,
+    }
