@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 450,
     "arch": 1640,
     "boot": 2531,
-    "commands": 3136,
+    "commands": 3144,
     "compare": 2232,
     "count": 1683,
     "host": 1391,
@@ -33,7 +33,7 @@ BUDGET = {
     "machines": 1342,
     "models": 984,
     "path": 1257,
-    "results": 3317,
+    "results": 3331,
     "show": 5568,
     "stats": 693,
     "study": 2541,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3009,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 36779
+TESTS_BUDGET = 37035
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -213,8 +213,8 @@ int accounts_write(const struct accounts_end *end)
 	uint32_t filled = 0;
 
 	fprintf(to, "from %" PRIu64 " %" PRIu64 "\n", end->instructions[0], end->ns[0]);
-	fprintf(to, "clock %" PRIu64 " %" PRIu64 " %" PRId64 "\n", end->agreed, end->differed,
-		end->worst);
+	fprintf(to, "clock %" PRIu64 " %" PRIu64 " %" PRId64 "\n", end->readings, end->compared,
+		end->ahead);
 	fprintf(to, "missed %" PRIu64 "\n", end->missed);
 	for (uint32_t id = 0; id < n_kinds; id++)
 		write_kind(id);

@@ -7,8 +7,7 @@
  * REP instruction of x86 is one.
  *	from INSTRUCTIONS NS		when counting began
  *	to INSTRUCTIONS NS COMPLETE	and ended; COMPLETE is 1 at the runner's second mark
- *	clock AGREED DIFFERED WORST	readings of the guest's clock that agree with the count to
- *					a tick; those that do not; by how many ns at most
+ *	clock READINGS INSTRUCTIONS AHEAD	of struct accounts_end
  *	missed RETURNS			to user mode that no return instruction was seen for
  *	kind ID WHAT NUMBER CALLS ENDED BEFORE HANDLER AFTER BLOCKED PREEMPTED FUNCTION
  *					FUNCTION: of the handler, 0 for none
@@ -70,8 +69,11 @@ void accounts_ended(uint32_t kind, uint64_t instructions);
 struct accounts_end {
 	uint64_t instructions[2], ns[2];
 	int complete;
-	uint64_t agreed, differed, missed;
-	int64_t worst;
+	uint64_t missed;
+	/* Of stretches between readings of the guest's clock without sleep: how many, their
+	 * instructions, how many more these are than the clock says. */
+	uint64_t readings, compared;
+	int64_t ahead;
 };
 
 /* The file stays empty until the other writes it. */

@@ -732,23 +732,20 @@ struct clock_registers {
 };
 
 /*
- * Between two readings without sleep the clock and the count go on by the same number, but that a
- * clock of coarse ticks lags behind by up to one of them.
+ * Between two readings without sleep the clock and the count go on by the same number, but that an
+ * instruction which faults is dispatched again, and that readings lag behind by some instructions.
  */
 static void compare_clocks(uint64_t ns, uint64_t when)
 {
 	static uint64_t last_ns, last_when;
-	int64_t apart = (int64_t)(ns - last_ns) - (int64_t)(when - last_when);
 
 	if (recording && clock_compares) {
-		if ((uint64_t)llabs(apart) <= ns_a_tick)
-			accounts_end.agreed++;
-		else
-			accounts_end.differed++;
-		if (llabs(apart) > llabs(accounts_end.worst))
-			accounts_end.worst = apart;
+		accounts_end.readings++;
+		accounts_end.compared += when - last_when;
+		accounts_end.ahead += (int64_t)(when - last_when) - (int64_t)(ns - last_ns);
 	}
-	clock_compares = recording;
+	/* The idle task may read it and then sleep. */
+	clock_compares = recording && current && current->id != IDLE;
 	last_ns = ns;
 	last_when = when;
 }

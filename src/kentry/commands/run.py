@@ -20,6 +20,14 @@ EXAMPLES = (
 )
 
 
+# By exit code: what a shell says of a program that is not there; 128 + SIGKILL.
+_REMEDIES = {
+    None: "Give it longer with --timeout SECONDS.",
+    127: "Is it there? --packages NAME adds Debian's, --copy FILE one of yours.",
+    137: "The kernel kills what needs too much: give the guest more with --memory MIB.",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options(userland.UserlandOptions):
     """What `kentry run` takes."""
@@ -56,7 +64,7 @@ def run(options: Options) -> int:
         kept = f"; what was counted is in {options.output}" if options.output else ""
         raise GuestError(
             f"The program {ending.clause}{kept}.",
-            "The last of what it printed is below.",
+            f"{_REMEDIES.get(ending.status, '')} The last of what it printed is below.".strip(),
             ending.output,
         )
     return EXIT_DONE

@@ -34,7 +34,7 @@ from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
 from kentry.results import caveats, workload
 from kentry.results.caveats import Caveat
-from kentry.results.workload import Command, Program, Row, Workload
+from kentry.results.workload import Clock, Command, Program, Row, Workload
 
 # plugin/accounts.h, enum what; a system call by the 32-bit table is a system call of another name.
 _COMPAT = "compat"
@@ -90,7 +90,7 @@ class Counts:
     begin: tuple[int, int] = (0, 0)
     end: tuple[int, int] = (0, 0)
     complete: bool = False
-    clock: tuple[int, int, int] = (0, 0, 0)
+    clock: Clock = field(default_factory=lambda: Clock(0, 0, 0))
     missed: int = 0
     kinds: dict[int, _Kind] = field(default_factory=dict)
     # By number: name, tasks, user instructions, and by kind calls and instructions.
@@ -129,7 +129,7 @@ def read_counts(file: Path) -> Counts:
             elif word == "from":
                 counts.begin = (numbers[0], numbers[1])
             elif word == "clock":
-                counts.clock = (numbers[0], numbers[1], numbers[2])
+                counts.clock = Clock(*numbers)
             elif word == "missed":
                 counts.missed = numbers[0]
             elif ended:
@@ -233,6 +233,7 @@ def make_workload(kernel: Kernel, guest: TracedWorkload, hooks: Hooks, traced: T
         complete=counts.complete,
         instructions=counts.end[0] - counts.begin[0],
         ns=counts.end[1] - counts.begin[1],
+        clock=counts.clock,
         functions=tuple(used),
         rows=tuple(rows),
         programs=tuple(_programs(counts, of_kind, places)),

@@ -126,6 +126,19 @@ class Command(Struct, frozen=True, kw_only=True):
     status: Annotated[int | None, about("null: it did not end")]
 
 
+class Clock(Struct, frozen=True):
+    """The count held against the guest's clock, on which an instruction takes 1 ns."""
+
+    readings: Annotated[Count, about("Stretches between two readings in which nothing slept")]
+    instructions: Annotated[Count, about("That were dispatched in them")]
+    ahead: Annotated[
+        int,
+        about(
+            "How many more these are than the clock's ns: an access that faults is dispatched again"
+        ),
+    ]
+
+
 class Workload(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/workload/1"):
     """Every instruction from a program's start to its end, on one kernel and processor."""
 
@@ -137,6 +150,7 @@ class Workload(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/w
     complete: Annotated[bool, about("Whether counting got to the program's end")]
     instructions: Annotated[Count, about("All that were dispatched; the rows add up to it")]
     ns: Annotated[Count, about("Of the guest's clock, on which an instruction takes 1 ns")]
+    clock: Annotated[Clock | None, about("null: of a run from before it")] = None
     functions: tuple[str, ...]
     rows: Annotated[tuple[Row, ...], about("The largest first")]
     programs: Annotated[tuple[Program, ...], about("The largest first")]

@@ -15,7 +15,7 @@ from kentry.boot.task_hooks import Hooks
 from kentry.count import workload as module
 from kentry.count.workload import name_of_call, read_counts, run_workload
 from kentry.errors import ContradictionError, GuestError, RecordingError, TraceError
-from kentry.results.workload import Workload, read_workload, write_workload
+from kentry.results.workload import Clock, Workload, read_workload, write_workload
 from tests import ROOT
 from tests.builders import image_kernel
 from tests.places import silent
@@ -29,7 +29,7 @@ SH, PS = b"sh".hex(), b"p\x1bs".hex()
 # Kinds: user, idle, getppid, a page fault, the same in the kernel, an interrupt, by 32 bits.
 COUNTS = f"""\
 from 1000 5000
-clock 3 0 0
+clock 3 700 -2
 missed 0
 kind 0 0 0 4 4 500 0 0 0 0 0
 function 0 0 500
@@ -110,6 +110,7 @@ def test_the_rows_are_the_plugins_kinds_by_name_and_add_up(ran: Any) -> None:
         "interrupt": 7,
         "system call 173 (32-bit)": 2,
     }
+    assert workload.clock == Clock(3, 700, -2)
     assert [row.instructions for row in workload.rows] == [500, 91, 90, 40, 30, 7, 2]
     call = workload.row("getppid")
     assert (call.number, call.calls, call.ended, call.blocked, call.preempted) == (173, 3, 2, 1, 2)
