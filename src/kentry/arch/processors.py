@@ -37,7 +37,7 @@ class Processor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sources: tuple[str, ...] = ()  # of the facts; a processor that only QEMU knows has none
 
     def qemu(self, length: int | None = None) -> str:
-        """QEMU's -cpu with vectors of `length` bits, or of the first unit's default length."""
+        """Returns QEMU's -cpu with vectors of `length` bits, or of the first unit's default."""
         bits = length or next(iter(self.lengths.values()), (0,))[0]
         return self.model.replace("{vl}", str(bits)).replace("{vq}", str(bits // 128))
 
@@ -107,7 +107,7 @@ def find_processor(arch: Arch, text: str = MAX) -> Processor:
 
 
 def vector_bits(arch: Arch, processor: str, unit: str, length: int | None = None) -> int:
-    """A vector length in bits: `length`, or else the processor's default for the unit."""
+    """Returns a vector length in bits: `length`, or else the processor's default for the unit."""
     row = names_of(arch.name).get(processor)
     own = row.lengths.get(unit) if row else None
     return length or (own or (arch.vector.unit(unit) or arch.vector.units[0]).lengths)[0]

@@ -61,15 +61,15 @@ class Linking:
 
 @dataclass(frozen=True)
 class Entry:
-    """How a SiteTable has a site: bytes an entry, numpy's type of its place at offset 0, length.
+    """How a SiteTable has a site: bytes an entry, numpy's type of its site at offset 0, length.
 
-    A signed place counts from the entry, an unsigned one is an address, and 0 is no site.  The
+    A signed site counts from the entry, an unsigned one is an address, and 0 is no site.  The
     length, in bytes, is in a field of which `length_at` has offset and type, or the same for all.
     A site that begins `before` bytes before a function is one in the function.
     """
 
     size: int
-    place: str
+    site: str
     length_at: tuple[int, str] | None = None
     length: int = 1  # that is: only the instruction that begins there
     before: int = 0
@@ -165,7 +165,7 @@ class VectorSide:
         return next((unit for unit in self.units if unit.name == name), None)
 
     def policy_of(self, release: tuple[int, int]) -> str:
-        """The policy of Linux of that release."""
+        """Returns the policy of Linux of that release."""
         return max(row for row in self.policies if row[0] <= release)[1]
 
 

@@ -85,7 +85,7 @@ def _behind_prefix(prefix: bytes, there: bool, opcode: bytes) -> bytes:
 
 
 def _opcodes(*patterns: bytes) -> bytes:
-    """Instructions with one of these opcodes behind any legacy prefixes and REX."""
+    """Returns instructions with one of these opcodes behind any legacy prefixes and REX."""
     return _LEGACY + _REX + any_of(*patterns)
 
 

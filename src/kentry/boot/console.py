@@ -58,14 +58,14 @@ class Console:
         return "".join(f"{line}\n" for line in self.lines)
 
     def take(self, line: str) -> None:
-        """One line."""
+        """Takes one line."""
         self.lines.append(line)
         self._started = self._started or "kentry-" in line
         if not (self._started or self._died) and (_PANIC.search(line) or _OOPS.search(line)):
             self._died = time.monotonic()
 
     def check(self) -> None:
-        """GuestError where the kernel died some time ago."""
+        """Raises GuestError where the kernel died some time ago."""
         if self._died and time.monotonic() > self._died + _LAST_WORDS_SECONDS:
             raise explain(str(self), False, "its kernel died")
 
@@ -126,7 +126,7 @@ def exit_clause(end: Exit) -> str:
 
 
 def tail(console: str) -> str:
-    """The console's last lines, fit to be printed on a terminal."""
+    """Returns the console's last lines, fit to be printed on a terminal."""
     return "\n".join(_printable(console)[-_TAIL_LINES:])
 
 

@@ -70,7 +70,7 @@ def find_emulator(
             name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
         except OSError:
             name = ""
-        release = next((one for one in RELEASES if one.name == name), None)
+        release = next((release for release in RELEASES if release.name == name), None)
         if not release:
             raise UserError(
                 f"kentry knows no backports for this machine's system ({name or 'no code name'}).",
@@ -143,20 +143,20 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
 
 
 def _private(root: Path, arch: Arch, *, own_libraries: bool) -> Emulator:
-    """The emulator of an unpacked copy below `root`."""
+    """Returns the emulator of an unpacked copy below `root`."""
     program = root / "usr/bin" / arch.qemu
     if not program.is_file():
         raise MissingToolError(f"The private QEMU copy in {root} has no {arch.qemu}.", _ANOTHER)
     # Names the firmware's folders: without them QEMU looks beside what runs it, the loader.
     folders = ("usr/share/qemu", "usr/share/seabios")
-    words = [str(program), *(word for one in folders for word in ("-L", str(root / one)))]
+    argv = [str(program), *(word for folder in folders for word in ("-L", str(root / folder)))]
     modules = _only(root, "usr/lib/*/qemu")
     env, libraries = {"QEMU_MODULE_DIR": str(modules)}, str(modules.parent)
     if own_libraries:
         loader = _only(root, "usr/lib/*/ld-linux*.so.*")
-        return _asked((str(loader), "--library-path", libraries, *words), env, arch)
+        return _asked((str(loader), "--library-path", libraries, *argv), env, arch)
     # What this machine lacked is in the copy too.
-    return _asked(tuple(words), env | {"LD_LIBRARY_PATH": libraries}, arch)
+    return _asked(tuple(argv), env | {"LD_LIBRARY_PATH": libraries}, arch)
 
 
 def _only(root: Path, pattern: str) -> Path:
@@ -175,7 +175,7 @@ def _copy(root: AptRoot, kind: str, update: Update) -> Path:
     with held(folder.with_name(f"{folder.name}.lock"), update, "another kentry that fetches QEMU"):
         if folder.is_dir():
             return folder
-        suite = next(one for one in root.release.suites if one.endswith("-backports"))
+        suite = next(suite for suite in root.release.suites if suite.endswith("-backports"))
         packages = sorted({arch.qemu_split_package for arch in ARCHES.values()})
         keep = {*packages, "qemu-system-common", "qemu-system-data"}
         with fresh_folder(folder) as work:
@@ -265,11 +265,11 @@ def machine_argv(
     return argv
 
 
-def boot_argv(kernel: Kernel, initramfs: Path, words: Sequence[str]) -> list[str]:
-    """What is booted; `words` are the kernel's command line, and init's after "--"."""
+def boot_argv(kernel: Kernel, initramfs: Path, parameters: Sequence[str]) -> list[str]:
+    """What is booted; `parameters` are the kernel's command line, and init's after "--"."""
     return [
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
-        *("-append", " ".join(words)),
+        *("-append", " ".join(parameters)),
     ]
 
 
@@ -294,24 +294,24 @@ _OURS = {
 }
 
 
-def check_append(words: str) -> None:
-    """UserError for a word of the kernel's command line that would break the measurement."""
-    for word in words.split():
+def check_append(append: str) -> None:
+    """Raises UserError for a word of the kernel's command line that would break the measurement."""
+    for word in append.split():
         if (name := word.partition("=")[0].replace("-", "_") if word != "--" else word) in _OURS:
             raise UserError(
                 f"'{word}' cannot be on the kernel's command line: what kentry measures depends on"
                 f" its own {name}.",
                 "Leave it out; kentry record has --memory and --randomise.",
             )
-    if any(not char.isprintable() or char == '"' for char in words):
+    if any(not char.isprintable() or char == '"' for char in append):
         raise UserError(
             "The kernel's command line takes printable words without quotes.", "Leave them out."
         )
 
 
-def plugin_argv(plugin: Path, arch: Arch, words: Sequence[str]) -> list[str]:
-    """Loads a plugin: its file, `words`, and which addresses are firmware."""
+def plugin_argv(plugin: Path, arch: Arch, arguments: Sequence[str]) -> list[str]:
+    """Loads a plugin: its file, `arguments`, and which addresses are firmware."""
     firmware = ["firmware={:x}-{:x}".format(*arch.firmware)] if arch.firmware else []
     # QEMU splits options at commas; a doubled one stands for itself.
-    argument = ",".join(word.replace(",", ",,") for word in [str(plugin), *words, *firmware])
+    argument = ",".join(word.replace(",", ",,") for word in [str(plugin), *arguments, *firmware])
     return ["-plugin", argument]

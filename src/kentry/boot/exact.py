@@ -124,9 +124,9 @@ class QemuRunner:
         """One boot; GuestError if the guest did not reach its end mark."""
         with scratch_folder() as folder:
             trace_file = folder / "trace"
-            words = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
-            words += ["check=on"] if options.check else []
-            plugin = qemu.plugin_argv(plugin_file(), self.arch, words)
+            arguments = [f"out={trace_file}", f"traps={kept_file('traps', self.traps(kernel))}"]
+            arguments += ["check=on"] if options.check else []
+            plugin = qemu.plugin_argv(plugin_file(), self.arch, arguments)
 
             def size() -> int:
                 return trace_file.stat().st_size if trace_file.exists() else 0
@@ -190,10 +190,10 @@ class QemuRunner:
         """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
         probe = options.probe or probe_file(self.arch)
         initramfs = build_initramfs(probe, options.cases, (CPUINFO, *VULNERABILITIES))
-        words = [*self.kernel_words(options), "--", f"n={options.windows}"]
-        words += [f"paths={options.path_windows}", f"warmup={options.warmup}"]
-        words += [f"cases={CASES_FILE}", f"rounds={options.rounds}", f"links={options.links}"]
-        words += [
+        parameters = [*self.kernel_words(options), "--", f"n={options.windows}"]
+        parameters += [f"paths={options.path_windows}", f"warmup={options.warmup}"]
+        parameters += [f"cases={CASES_FILE}", f"rounds={options.rounds}", f"links={options.links}"]
+        parameters += [
             f"seed={options.seed}",
             f"facts=@{FACTS_FILE}",
             *([f"check={_BLOCKS}"] if options.check else []),
@@ -208,7 +208,7 @@ class QemuRunner:
                 length=options.vector_length,
                 cases=options.cases,
             ),
-            *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), words),
+            *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), parameters),
             *plugin,
         ]
         guest = boot(argv, emulator, options.timeout, update, options.console_file, progress=size)
@@ -221,11 +221,11 @@ class QemuRunner:
         return guest, report
 
     def kernel_words(self, options: ExactOptions) -> list[str]:
-        """The kernel's command line."""
+        """Returns the kernel's command line."""
         steadiness = qemu.RANDOM if options.randomise else qemu.STEADY
         processor, more = self._processor(options), options.append.split()
-        words = qemu.kernel_words(self.arch, processor, steadiness, more)
-        return [*words, f"dhash_entries={options.dentry_hash}"]
+        parameters = qemu.kernel_words(self.arch, processor, steadiness, more)
+        return [*parameters, f"dhash_entries={options.dentry_hash}"]
 
     def _processor(self, options: ExactOptions) -> Processor:
         return find_processor(self.arch, options.cpu)

@@ -44,7 +44,7 @@ class Entry:
 
 
 def build_initramfs(probe: Path, cases: Sequence[str], facts: Sequence[str] = ()) -> bytes:
-    """The archive; the same bytes for the same probe, cases and files of `facts`."""
+    """Returns the archive; the same bytes for the same probe, cases and files of `facts`."""
 
     def listed(file: str, names: Sequence[str]) -> tuple[str, int, bytes, tuple[int, int]]:
         lines = "".join(f"{name}\n" for name in names).encode()
@@ -79,8 +79,8 @@ def archive(files: Iterable[tuple[Entry, Iterable[bytes]]]) -> Iterator[bytes]:
 def _header(entry: Entry) -> bytes:
     """What stands before an entry's content."""
     path = entry.name.encode("utf-8", "surrogateescape") + b"\0"
-    words = (entry.inode, entry.mode, entry.uid, entry.gid, entry.links, entry.mtime, entry.size)
+    inode = (entry.inode, entry.mode, entry.uid, entry.gid, entry.links, entry.mtime, entry.size)
     # The device that it is on, the one that it is, and no checksum.
-    fields = (*words, 0, 0, *entry.device, len(path), 0)
+    fields = (*inode, 0, 0, *entry.device, len(path), 0)
     text = b"070701" + b"".join(b"%08X" % value for value in fields) + path
     return text + bytes(-len(text) % 4)

@@ -44,8 +44,8 @@ VULNERABILITIES = tuple(f"{_FOLDER}/{flaw}" for flaw in _FLAWS)
 
 
 def flaws_of(lines: Iterable[str]) -> dict[str, str]:
-    """The files of mitigations(), from lines "FLAW TEXT"."""
-    return {f"{_FOLDER}/{name}": text for name, _, text in (one.partition(" ") for one in lines)}
+    """Returns the files of mitigations(), from lines "FLAW TEXT"."""
+    return {f"{_FOLDER}/{name}": text for name, _, text in (line.partition(" ") for line in lines)}
 
 
 def mitigations(files: Mapping[str, str], without: Collection[str] = ()) -> str:
@@ -78,14 +78,14 @@ def mitigations(files: Mapping[str, str], without: Collection[str] = ()) -> str:
 
 def active(states: str) -> dict[str, str]:
     """The mitigations among the `states` of mitigations(), by flaw: what the kernel does."""
-    found = dict(state.split("=", 1) for state in states.split() if "=" in state)
-    return {flaw: word for flaw, word in found.items() if word not in _NOTHING_DONE}
+    by_flaw = dict(state.split("=", 1) for state in states.split() if "=" in state)
+    return {flaw: word for flaw, word in by_flaw.items() if word not in _NOTHING_DONE}
 
 
 def features(files: Mapping[str, str]) -> str:
     """The first cpu's features in the words of /proc/cpuinfo; "" where that was not read."""
-    found = re.search(r"^(?:flags|Features|isa)[ \t]*: (.*)", files.get(CPUINFO, ""), re.MULTILINE)
-    return found[1].strip() if found else ""
+    row = re.search(r"^(?:flags|Features|isa)[ \t]*: (.*)", files.get(CPUINFO, ""), re.MULTILINE)
+    return row[1].strip() if row else ""
 
 
 def _word(text: str) -> str:

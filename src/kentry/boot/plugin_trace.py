@@ -92,7 +92,7 @@ class PluginTrace:
         return sum(count for _, count in self.paths[path])
 
     def path_insns(self, path: int) -> list[int]:
-        """The indexes of a path's instructions, in the order of execution."""
+        """Returns the indexes of a path's instructions, in the order of execution."""
         return [n for first, count in self.paths[path] for n in range(first, first + count)]
 
 
@@ -156,7 +156,7 @@ def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
         trace.checked, trace.mismatches = map(int, rest.split())
     elif keyword == "end":
         trace.windows = int(rest)
-        if trace.windows != sum(one.times for phase in trace.phases for one in phase.windows):
+        if trace.windows != sum(window.times for phase in trace.phases for window in phase.windows):
             raise ValueError("windows are missing")
     else:
         raise ValueError("an unknown word")
@@ -183,37 +183,37 @@ def _take_accesses(trace: PluginTrace, rest: str) -> None:
     if not 0 <= path < len(trace.paths):
         raise ValueError("accesses of a path that was not written")
     length = trace.path_length(path)
-    found = []
+    accesses = []
     for piece in pieces:
         position, address, size, kind = piece.split(":")
         if not 0 <= int(position) < length or kind not in ("l", "s"):
             raise ValueError("an access of no instruction, or of no kind")
-        found.append(Access(int(position), int(address, 16), int(size), kind == "s"))
+        accesses.append(Access(int(position), int(address, 16), int(size), kind == "s"))
     # A path that another case took in between is written again.
-    trace.accesses.setdefault((trace.phases[-1].case, path), tuple(found))
+    trace.accesses.setdefault((trace.phases[-1].case, path), tuple(accesses))
 
 
 def _take_message(trace: PluginTrace, text: str) -> None:
     """A line that the probe sent to the plugin; guest/probe.c lists them."""
     trace.messages.append(text)
-    words = text.split()
-    if words[0] == "text":
-        trace.text_address = int(words[1], 16)
-    elif words[0] == "case":
-        _, case, phase, user, *irqs = words
+    fields = text.split()
+    if fields[0] == "text":
+        trace.text_address = int(fields[1], 16)
+    elif fields[0] == "case":
+        _, case, phase, user, *irqs = fields
         own, number = None if user == "?" else int(user), max(0, len(trace.contexts) - 1)
         irq = int(irqs[0]) if irqs else 0
         trace.phases.append(Phase(case, phase, own, irq, context=number))
-    elif words[0] == "context":
-        pairs = (word.split("=") for word in words[2:])
+    elif fields[0] == "context":
+        pairs = (word.split("=") for word in fields[2:])
         trace.contexts.append({name: int(value) for name, value in pairs})
-    elif words[0] == "end":
-        trace.cases_ended = int(words[1])
+    elif fields[0] == "end":
+        trace.cases_ended = int(fields[1])
 
 
 def tidy(code: str, text: str) -> str:
     """QEMU's disassembly without the number that comes first on riscv, and with single spaces."""
-    words = text.split()
-    if words and words[0] == bytes.fromhex(code)[::-1].hex():
-        del words[0]
-    return " ".join(words)
+    tokens = text.split()
+    if tokens and tokens[0] == bytes.fromhex(code)[::-1].hex():
+        del tokens[0]
+    return " ".join(tokens)

@@ -20,7 +20,7 @@ _REGISTER = re.compile(r"([a-z]+\d+) byte=(\d+) is=(\d+) filled=(\d+) promised=(
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
-    """The word and text of a probe's line, also behind a kernel's message; None for others."""
+    """Returns a probe line's word and text, also behind a kernel's message; None for others."""
     _, prefix, rest = line.partition(PREFIX)
     if not prefix:
         return None
@@ -54,7 +54,7 @@ class ProbeReport:
 
 
 def read_report(lines: Iterable[str]) -> ProbeReport:
-    """The report in the lines of a console."""
+    """Returns the report in the lines of a console."""
     lines = list(lines)
     report = ProbeReport(files=read_files(lines)[0])
     for line in lines:
@@ -87,7 +87,7 @@ def read_report(lines: Iterable[str]) -> ProbeReport:
 
 
 def read_files(lines: Iterable[str]) -> tuple[dict[str, str], dict[str, int]]:
-    """The texts of the files that the probe printed (guest/facts.h), the errno of the others."""
+    """Returns the texts of files that the probe printed (guest/facts.h), the errno of others."""
     files: dict[str, list[str]] = {}
     missing: dict[str, int] = {}
     rows: list[str] = []

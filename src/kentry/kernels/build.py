@@ -86,7 +86,7 @@ class Toolchain:
         targets = [Path(target) for _, target in self.links]
         programs = {path.parent for target in targets for path in (target, target.resolve())}
         beside = ("lib", "lib64", "libexec", arch.cross.removesuffix("-"))
-        return [path for one in programs for path in (one, *(one.parent / n for n in beside))]
+        return [path for f in programs for path in (f, *(f.parent / n for n in beside))]
 
     def kconfig_environment(self, arch: Arch) -> dict[str, str]:
         """Return what the makefiles tell Kconfig about the compiler."""
@@ -354,7 +354,7 @@ class _Tuxmake:
     inherited: int
     anew: Path | None
 
-    def _command(self, output: Path, *words: str) -> list[str]:
+    def _command(self, output: Path, *targets: str) -> list[str]:
         build, objects, tree = self.build, self.objects, self.build.revision.repository.work
         ccache = self.anew or cache_dir("ccache")
         # As many compilers as there are cores for, and memory.
@@ -372,7 +372,7 @@ class _Tuxmake:
             *("--runtime", "null", "--wrapper", "ccache", "--jobs", str(jobs)),
             *("--target-arch", build.arch.kbuild, "--toolchain", build.toolchain.family),
             *(word for pair in builder.items() for word in ("--environment", "=".join(pair))),
-            *(*words, f"CROSS_COMPILE={build.arch.cross}", *_NOT_USED),
+            *(*targets, f"CROSS_COMPILE={build.arch.cross}", *_NOT_USED),
             *(_PAHOLE if build.pahole else ["PAHOLE=false"]),
             *(*build.toolchain.variables, "config"),
         ]
@@ -399,11 +399,11 @@ class _Tuxmake:
         writable = [objects, output, ccache]
         return sandbox.confined(argv, env=env, writable=writable, readable=readable)
 
-    def run(self, *words: str) -> None:
+    def run(self, *targets: str) -> None:
         """Run tuxmake WORDS; BuildError has the first error that it printed."""
         output = self.objects.with_name(f"{self.objects.name}.log")
         output.mkdir(exist_ok=True)
-        argv = self._command(output, *words)
+        argv = self._command(output, *targets)
         lines: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         first = ""
         made = 0

@@ -167,7 +167,7 @@ def dropped(config: Config, got: Mapping[str, str]) -> list[str]:
 
 def given_up(name: str, config: Config, reason: str) -> bool:
     """Return whether an option of a config is missing because the user turned off what it needs."""
-    off = {one.removeprefix("CONFIG_") for one in config.named if config.options[one] == "n"}
+    off = {o.removeprefix("CONFIG_") for o in config.named if config.options[o] == "n"}
     return name not in config.named and not off.isdisjoint(re.findall(r"\w+", reason))
 
 
@@ -223,7 +223,7 @@ def parse_options(text: str) -> list[Option]:
     file = Path(os.path.expanduser(text))
     lines = read_bytes(file).decode("utf-8", "ignore").splitlines()
     rows = filter(None, (line.partition("#")[0].strip() for line in lines))
-    options = [_option(words, f"{file}: {words}") for words in rows]
+    options = [_option(row, f"{file}: {row}") for row in rows]
     if not options:
         raise UserError(f"{file} names no option.", _WRITTEN)
     return options
@@ -234,8 +234,8 @@ def _option(text: str, where: str) -> Option:
     if not first or (rest and rest[0] != "with"):
         raise UserError(f"'{where}' is not understood.", _WRITTEN)
     # Without a value an option is on.
-    words = [word if "=" in word else f"{word}=y" for word in (first, *rest[1:])]
-    (name, value), *needs = map(parse_set, words)
+    settings = [word if "=" in word else f"{word}=y" for word in (first, *rest[1:])]
+    (name, value), *needs = map(parse_set, settings)
     if value == "n":
         raise UserError(f"'{where}' is off with and without.", f"Leave =n out. {_WRITTEN}")
     return Option(name, value, tuple("=".join(pair) for pair in needs))

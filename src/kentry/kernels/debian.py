@@ -182,7 +182,7 @@ def fitting(candidates: Sequence[Candidate], prefix: str, pattern: str) -> list[
             plain = candidate.version.rpartition(":")[2]
             if prefix in (OLDEST, NEWEST) or start.match(plain) or start.match(name["abi"]):
                 chosen.append(candidate)
-    return sorted(chosen, key=lambda one: (Version(one.version), Version(one.package)))
+    return sorted(chosen, key=lambda package: (Version(package.version), Version(package.package)))
 
 
 def _roots(arch: Arch) -> list[AptRoot]:
@@ -202,7 +202,7 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
     pattern = name_pattern(arch, spec.options.get("flavour"))
     roots = _roots(arch)
     versions = [
-        one.version for one in fitting(_listed(roots, pattern, update), spec.value, pattern)
+        package.version for package in fitting(_listed(roots, pattern, update), spec.value, pattern)
     ]
     if not versions:
         raise _not_found(roots, spec, arch, update)
@@ -213,7 +213,7 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
 def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
     """Return the packages that the kernel of `chosen`, a linux-image package, is in."""
     # Since Debian's 6.19 linux-image is empty: linux-binary has the image, linux-base the config.
-    same = {one.package: one for one in candidates if one.version == chosen.version}
+    same = {package.package: package for package in candidates if package.version == chosen.version}
     rest = chosen.package.removeprefix("linux-image-")
     names = [f"linux-{part}-{rest}" for part in ("binary", "base")]
     parts = tuple(same[name] for name in names if name in same)
@@ -247,7 +247,7 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
     note = ""
     if stored["version"] != spec.value:
         # A suite that failed might have had a newer version, or had it first.
-        failed = [one.problems for one in roots[: roots.index(root) + 1] if one.problems]
+        failed = [tried.problems for tried in roots[: roots.index(root) + 1] if tried.problems]
         note = first_problem(failed[0]) if failed else ""
     return stored, note
 
@@ -290,9 +290,9 @@ def _not_found(roots: list[AptRoot], spec: Spec, arch: Arch, update: Update) -> 
     candidates = _listed(roots, any_flavour, update)
     if not candidates and problems:
         return lists_error(problems)
-    named = [one for one in candidates if re.fullmatch(pattern, one.package)]
+    named = [package for package in candidates if re.fullmatch(pattern, package.package)]
     if candidates and not named:
-        names = [re.fullmatch(any_flavour, one.package) for one in candidates]
+        names = [re.fullmatch(any_flavour, package.package) for package in candidates]
         flavours = {name["flavour"].removesuffix("-unsigned") for name in names if name}
         known = sorted(name for name in flavours if not name.endswith("-dbg"))
         return UserError(
@@ -300,7 +300,7 @@ def _not_found(roots: list[AptRoot], spec: Spec, arch: Arch, update: Update) -> 
             f"Flavours that exist: {', '.join(known)}.",
             "\n".join(problems),
         )
-    versions = sorted({one.version for one in named}, key=Version)
+    versions = sorted({package.version for package in named}, key=Version)
     # A few of 60 versions: the last 6.1, the last 6.12.
     series = {".".join(version.split(".")[:2]): version for version in versions}
     return UserError(
@@ -319,7 +319,7 @@ def revision(spec: Spec, update: Update) -> Revision:
         listed = _listed(roots, _SOURCE, update)
         if not listed and (problems := _problems(roots)):
             raise lists_error(problems)
-        names = sorted({one.package.removeprefix("linux-source-") for one in listed})
+        names = sorted({package.package.removeprefix("linux-source-") for package in listed})
         raise UserError(
             f"Debian has no kernel source {spec.value}.",
             f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
@@ -347,8 +347,8 @@ def _fetch(
                 inside = folder / ".package"
                 run([need("dpkg-deb", "dpkg"), "--extract", str(file), str(inside)])
                 tarball = inside / "usr/src" / f"{candidate.package}.tar.xz"
-                words = ["--strip-components=1", "--no-same-owner", "-xJf", str(tarball)]
-                run([need("tar", "tar"), "-C", str(folder), *words])
+                options = ["--strip-components=1", "--no-same-owner", "-xJf", str(tarball)]
+                run([need("tar", "tar"), "-C", str(folder), *options])
                 shutil.rmtree(inside)
         except subprocess.CalledProcessError as err:
             raise FetchError(
@@ -373,7 +373,7 @@ def _fetch(
 def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
     """Fetch the .config of Debian's kernel of that version or the nearest; FetchError if none."""
     roots = _roots(arch)
-    packages = [(one, root) for root in roots for one in root.candidates(_CONFIG, update)]
+    packages = [(package, root) for root in roots for package in root.candidates(_CONFIG, update)]
     if not packages:
         remedy = "Try again, use --config tiny, or name a .config file."
         raise lists_error(_problems(roots), remedy)

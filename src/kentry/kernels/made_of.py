@@ -165,17 +165,17 @@ def _harmless(made: MadeOf, own: set[str], status: str, path: str) -> bool:
     return not (path.endswith(".h") and _ALL_HEADERS in made.objects)
 
 
-def same_code(one: MadeOf, other: MadeOf, executed: Iterable[str]) -> bool:
+def same_code(own: MadeOf, other: MadeOf, executed: Iterable[str]) -> bool:
     """Whether both kernels have the same code in the `executed` functions, by symbol names."""
     # False where a function is in no known object.  Not looked at are data of other objects, which
     # may lead the code along another path: a table of pointers, the initial value of a switch.
     names = set(executed)
     # What no object defines the linker has made: veneers, which lengthen a path.
-    added = [made.sizes.keys() - made.functions.keys() for made in (one, other)]
+    added = [made.sizes.keys() - made.functions.keys() for made in (own, other)]
     # Other clones of a function count too: a name may lack what compilers append.
     clones = {base_name(name) for name in names}
-    known = _known(one, clones)
-    if not names <= clones | one.functions.keys() or not all(known.values()):
+    known = _known(own, clones)
+    if not names <= clones | own.functions.keys() or not all(known.values()):
         return False
     return bool(names) and added[0] == added[1] and known == _known(other, clones)
 
@@ -197,13 +197,13 @@ def _source_files(objects: Path, tree: Path) -> set[str]:
     # On command lines too, where scripts' files are; earlier commits' objects make it only more.
     absolute = re.compile(re.escape(f"{tree}/") + r"([^\s\"'();:,]+)")
     paths: set[str] = set()
-    words: set[str] = set()
+    named: set[str] = set()
     for command in (*objects.rglob(".*.cmd"), *objects.rglob("auto.conf.cmd")):
         text = _content(command).decode(errors="replace")
         paths.update(absolute.findall(text))
-        words.update(text.split())
+        named.update(text.split())
     # Kconfig names its files from the tree's top, make from the folder that it compiles in.
-    relative = {word for word in words if not word.startswith(("-", "/", "$"))}
+    relative = {word for word in named if not word.startswith(("-", "/", "$"))}
     paths |= relative
     paths |= {os.path.relpath(objects / word, tree) for word in relative if word.startswith("..")}
     top = f"{os.path.realpath(tree)}/"
@@ -225,14 +225,14 @@ def _source_files(objects: Path, tree: Path) -> set[str]:
 
 def _linked(objects: Path) -> set[str]:
     command = _content(objects / ".vmlinux.o.cmd").decode(errors="replace")
-    words = {word for word in command.split() if word.endswith((".a", ".o"))} - {"vmlinux.o"}
-    if not words:
+    files = {word for word in command.split() if word.endswith((".a", ".o"))} - {"vmlinux.o"}
+    if not files:
         # scripts/link-vmlinux.sh of Linux 5.10 writes down nowhere what it links.  Then it is all
         # that was ever compiled here: more objects can only make two kernels differ.
         commands = objects.rglob(".*.o.cmd")
-        words = {os.path.relpath(file.with_name(file.stem[1:]), objects) for file in commands}
+        files = {os.path.relpath(file.with_name(file.stem[1:]), objects) for file in commands}
     names: set[str] = set()
-    for word in words:
+    for word in files:
         names.update(_members(objects, word) if word.endswith(".a") else [word])
     paths = {os.path.normpath(name) for name in names}
     return {path for path in paths if not path.startswith(("..", "/"))}
@@ -305,11 +305,11 @@ class _Elf:
         }
         # Local names have line numbers in them (__initcall__kmod_NAME__COUNTER_LINE_FUNCTION), and
         # debug info has symbols of its own: a local symbol is the place that it stands for.
-        places = [_SYMBOL.pack(0, *symbol[1:]) for symbol in self.symbols]
+        meanings = [_SYMBOL.pack(0, *symbol[1:]) for symbol in self.symbols]
         for index, symbol in enumerate(self.symbols):
             if symbol[1] >> 4:
-                places[index] += _string(self._strings, symbol[0]).encode() + b"\0"
-                digest.update(places[index])
+                meanings[index] += _string(self._strings, symbol[0]).encode() + b"\0"
+                digest.update(meanings[index])
         for index, (_, kind, flags, _, _, size, _, about, align, _) in enumerate(self.sections):
             if index not in taken and (kind != _RELA or about not in taken):
                 continue
@@ -320,7 +320,7 @@ class _Elf:
                 digest.update(content)
                 continue
             for where, info, addend in _RELOCATION.iter_unpack(content):
-                digest.update(_RELOCATION.pack(where, info & _TYPE, addend) + places[info >> 32])
+                digest.update(_RELOCATION.pack(where, info & _TYPE, addend) + meanings[info >> 32])
         return digest.hexdigest()
 
 

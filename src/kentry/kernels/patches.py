@@ -185,10 +185,10 @@ def _file(file: Path) -> Iterator[Patch]:
 def _patch(file: Path, source: str, mail: bytes, git: Git, folder: Path) -> Patch:
     # quoted-cr: base64 and quoted-printable hide carriage returns.  Not --encoding=UTF-8, the
     # default: git 2.39 does not convert at all if it is given.
-    words = ("mailinfo", "-k", "--no-scissors", "--quoted-cr=strip")
+    command = ("mailinfo", "-k", "--no-scissors", "--quoted-cr=strip")
     log, diff = folder / "log", folder / "diff"
     fields = dict.fromkeys(("Author", "Email", "Subject", "Date"), "")
-    for row in git(*words, str(log), str(diff), feed=mail).stdout.split("\n"):
+    for row in git(*command, str(log), str(diff), feed=mail).stdout.split("\n"):
         key, _, value = row.partition(": ")
         if key in fields:
             fields[key] = _one_line(f"{fields[key]} {value}")
@@ -246,7 +246,7 @@ def read_patches(files: Sequence[Path]) -> PatchSeries:
     patches = _in_order(chosen, notes)
     for number, patch in enumerate(patches, 1):
         _check_diff(f"Patch {number} ({patch.subject})", patch)
-    text = b"\n".join(one.log + one.diff for one in written)
+    text = b"\n".join(patch.log + patch.diff for patch in written)
     base, change_id = (
         match[1].decode() if (match := trailer.search(text)) else None
         for trailer in (_BASE, _CHANGE_ID)
@@ -313,9 +313,9 @@ def _check_diff(name: str, patch: Patch) -> None:
     _check_inside(name, [match[1].decode(errors="replace") for match in named])
     with TemporaryDirectory(prefix="kentry-diff-") as folder:
         try:
-            words = ("apply", "--numstat", "-z")
+            command = ("apply", "--numstat", "-z")
             git = _no_repository(Path(folder))
-            rows = git(*words, feed=patch.diff).stdout.split("\0")
+            rows = git(*command, feed=patch.diff).stdout.split("\0")
         except subprocess.CalledProcessError as err:
             sentence = f"{name} is damaged: git apply cannot read it."
             raise UserError(sentence, FETCH_RAW, err.stderr) from err

@@ -85,13 +85,13 @@ class Git:
         self._work = work
 
     def __call__(
-        self, *words: str, check: bool = True, feed: bytes = b"", env: Mapping[str, str] = _PLAIN
+        self, *args: str, check: bool = True, feed: bytes = b"", env: Mapping[str, str] = _PLAIN
     ) -> subprocess.CompletedProcess[str]:
         """Run git WORDS in the work tree; UserError where the disk is full."""
         cwd = self._work if self._work.is_dir() else self.folder
         own = [f"{name}={value}" for name, value in {**self._env, **env}.items()]
         unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
-        argv = ["env", *unset, *own, need("git", "git"), *words]
+        argv = ["env", *unset, *own, need("git", "git"), *args]
         done = run(argv, cwd=cwd, check=False, feed=feed)
         if done.returncode and re.search(FULL_DISK, done.stderr):
             raise UserError(
@@ -102,9 +102,9 @@ class Git:
             done.check_returncode()
         return done
 
-    def line(self, *words: str) -> str:
+    def line(self, *args: str) -> str:
         """Return the one line that git WORDS prints."""
-        return self(*words).stdout.strip()
+        return self(*args).stdout.strip()
 
     def init(self) -> None:
         """Make the repository where there is none, at once and whole: others may look for it."""
@@ -119,11 +119,11 @@ class Git:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def in_folder(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def in_folder(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run git WORDS in a folder of the user's, which is only read; whatever its status."""
     # A file system monitor would be started, and keep files of its own in the repository.
     own = ["-c", "core.fsmonitor=false", "-C", str(folder)]
-    argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git", "git"), *own, *words]
+    argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git", "git"), *own, *args]
     return run(argv, env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}, check=False)
 
 

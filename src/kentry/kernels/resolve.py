@@ -119,22 +119,22 @@ def _range(base: str, patches: Sequence[str]) -> tuple[str, Path, str, str] | No
     # No name of a commit begins with a slash: ../a.patch is a file that is not there.
     if len(patches) != 1 or not re.search(r"\.\.(?!/)", patches[0]):
         return None
-    words = patches[0]
-    if Path(os.path.expanduser(words)).exists():
+    commits = patches[0]
+    if Path(os.path.expanduser(commits)).exists():
         return None
     spec = parse(base)
-    first, _, last = words.partition("..")
+    first, _, last = commits.partition("..")
     if spec.kind != "tree":
         if "/" in first:
             return None
         raise UserError(
-            f"{words} names commits, but {base} is not a git tree.",
+            f"{commits} names commits, but {base} is not a git tree.",
             "Name the tree they are in: kentry series tree:DIR A..B.",
         )
     folder, name = tree.split(spec.value)
     start = first or name
     if last.startswith(".") or (name and first and last) or not start:
-        raise UserError(f"{base} {words} does not name two commits.", "Write tree:DIR A..B.")
+        raise UserError(f"{base} {commits} does not name two commits.", "Write tree:DIR A..B.")
     if not folder.is_dir() or not tree.is_repository(folder, start):
         raise UserError(f"{folder} is not a git repository.", "Name one: tree:DIR.")
     return base, folder, start, last or (name if first and name else "HEAD")
@@ -153,7 +153,7 @@ def _of_range(spec: str, folder: Path, first: str, last: str) -> Lineup:
         steps.append(Step(number, revision.origin["subject"], revision))
     base, is_first = commits.start, commits.start.name == commits.good.name
     parsed = parse(spec)
-    place = f"tree:{tree.split(parsed.value)[0]}@{first if is_first else base.short}"
+    base_spec = f"tree:{tree.split(parsed.value)[0]}@{first if is_first else base.short}"
     notes = [] if is_first else [f"the baseline is where {last} left {first}: {base.short}"]
     revision = tree.of_commit(folder, base.name)
-    return Lineup(place, parsed.options, revision, tuple(steps), notes=tuple(notes))
+    return Lineup(base_spec, parsed.options, revision, tuple(steps), notes=tuple(notes))

@@ -55,7 +55,7 @@ def read_tables(kernel: Kernel) -> list[Sites]:
     first, last = _signed([address_of(TEXT_START) or 0, address_of(_END) or 0])
     functions = _signed(kernel.symbols.addresses)
     relocations = read(arch.relocations)[1]
-    found = []
+    tables = []
     for table in arch.site_tables:
         for entry in table.entries:
             starts, ends = _sites(*read(table.bounds), entry, relocations)
@@ -65,9 +65,9 @@ def read_tables(kernel: Kernel) -> list[Sites]:
             order = np.argsort(starts + skipped)
             # A site may be inside of another.
             ends = np.maximum.accumulate((ends + skipped)[order])
-            found.append(Sites(table.section, (starts + skipped)[order], ends))
+            tables.append(Sites(table.section, (starts + skipped)[order], ends))
             break
-    return found
+    return tables
 
 
 def _sites(
@@ -83,15 +83,15 @@ def _sites(
         size = np.dtype(kind).itemsize
         return table[:, at : at + size].copy().view(kind)[:, 0].astype(np.int64)
 
-    starts = field(0, entry.place)
+    starts = field(0, entry.site)
     own = _signed([start])[0] + np.arange(whole) * entry.size
-    if entry.place.startswith("<i"):
+    if entry.site.startswith("<i"):
         starts += own
     else:
         # A kernel that can be moved may have the addresses among its relocations only.
         count = len(relocations) // _RELA_BYTES
-        places, _, values = np.frombuffer(relocations, "<i8", 3 * count).reshape(count, 3).T
-        _, row, relocation = np.intersect1d(own, places, return_indices=True)
+        where, _, values = np.frombuffer(relocations, "<i8", 3 * count).reshape(count, 3).T
+        _, row, relocation = np.intersect1d(own, where, return_indices=True)
         starts[row] = values[relocation]
     ends = starts + (field(*entry.length_at) if entry.length_at else entry.length)
     return starts[starts != 0], ends[starts != 0]
@@ -101,17 +101,17 @@ def tables_of(tables: Sequence[Sites], addresses: Sequence[int]) -> list[tuple[s
     """Return for each address, as linked, the sections of the tables that have it in a site."""
     import numpy as np
 
-    found: list[tuple[str, ...]] = [()] * len(addresses)
+    sections: list[tuple[str, ...]] = [()] * len(addresses)
     executed = _signed(addresses)
     for section, starts, ends in tables:
         before = np.searchsorted(starts, executed, "right")
-        for place in np.flatnonzero((before > 0) & (executed < ends[before - 1])):
-            found[place] += (section,)
-    return found
+        for index in np.flatnonzero((before > 0) & (executed < ends[before - 1])):
+            sections[index] += (section,)
+    return sections
 
 
 def _signed(addresses: Sequence[int]) -> _Addresses:
     import numpy as np
 
     # Damaged symbols may be larger.
-    return np.array([one & _WORD for one in addresses], np.uint64).view(np.int64)
+    return np.array([address & _WORD for address in addresses], np.uint64).view(np.int64)

@@ -73,9 +73,9 @@ def parse(text: str) -> Spec:
     """Take a spec apart; UserError says what is wrong with it and shows a right one."""
     name, colon, rest = text.strip().partition(":")
     # A comma belongs to the value unless an option's name and = follow it.
-    value, *words = re.split(r",(?=[a-z]+=)", rest)
+    value, *options_given = re.split(r",(?=[a-z]+=)", rest)
     if not colon:
-        name, *words = re.split(r",(?=[a-z]+=)", name)
+        name, *options_given = re.split(r",(?=[a-z]+=)", name)
     if name not in KINDS:
         examples = ", ".join(kind.example for kind in KINDS.values())
         hint = f"The file itself is 'image:{text}'. " if Path(text).is_file() else ""
@@ -84,14 +84,14 @@ def parse(text: str) -> Spec:
         raise UserError(f"Unknown kernel spec '{text}'.{meant}", f"{hint}Use one like: {examples}.")
     kind = KINDS[name]
     if kind.values and value and value not in kind.values:
-        choices = " or ".join(f"{name}:{one}" for one in ("", *kind.values))
+        choices = " or ".join(f"{name}:{value}" for value in ("", *kind.values))
         raise UserError(f"There is no '{text}'.", f"Write {choices}.")
     if kind.takes_value and not value and not kind.values:
         raise UserError(f"'{text}' names no kernel.", f"Write it like {kind.example}.")
     if value and not kind.takes_value:
         raise UserError(f"'{kind.name}' takes nothing after it.", f"Write: {kind.example}.")
     options: dict[str, str] = {}
-    for word in words:
+    for word in options_given:
         option, _, argument = word.partition("=")
         known = (*kind.options, *kind.booted)
         if option not in known and (last := next(reversed(options), "")) in _BOOTED:

@@ -156,17 +156,17 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
 def link_address(payload: bytes) -> int:
     """Return where an Image's kernel was linked, as most of its pointers say; ValueError."""
     # All link it at a multiple of 2 GiB in the top 2**48 bytes: KIMAGE_VADDR, KERNEL_LINK_ADDR.
-    words = array("Q", payload[: len(payload) // 8 * 8])
+    pointers = array("Q", payload[: len(payload) // 8 * 8])
     if sys.byteorder == "big":
-        words.byteswap()
-    places = Counter(word >> 31 for word in words if word >> 48 == 0xFFFF)
+        pointers.byteswap()
+    tops = Counter(word >> 31 for word in pointers if word >> 48 == 0xFFFF)
     # The last 2 GiB are also where small negative numbers lie: arm64 has nothing else there.
-    for place, count in places.most_common():
+    for top, count in tops.most_common():
         if count < _FEWEST_POINTERS:
             break
-        inside = sum(word >> 31 == place and word & _OFFSET < len(payload) for word in words)
+        inside = sum(word >> 31 == top and word & _OFFSET < len(payload) for word in pointers)
         if inside >= _FEWEST_POINTERS:
-            return place << 31
+            return top << 31
     raise ValueError("the address at which the kernel was linked cannot be told")
 
 
@@ -216,7 +216,7 @@ def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceL
     top = ""
     if known is not None and (last := rows.pop()) and f"/{last[-1].file}".endswith(_KNOWN_FILE):
         top = last[-1].file.removesuffix(_KNOWN_FILE.removeprefix("/"))
-    return [tuple(one._replace(file=one.file.removeprefix(top)) for one in row) for row in rows]
+    return [tuple(line._replace(file=line.file.removeprefix(top)) for line in row) for row in rows]
 
 
 def _symbolizer() -> Path:
@@ -227,8 +227,8 @@ def _symbolizer() -> Path:
 
 
 def _chain(line: str) -> tuple[SourceLine, ...]:
-    """One line of the symbolizer's output: an address, innermost function first."""
-    places = []
+    """Return one line of the symbolizer's output: an address, innermost function first."""
+    lines = []
     with contextlib.suppress(ValueError, KeyError, IndexError, TypeError):
         rows = json.loads(line)["Symbol"]
         # Where the innermost has no line, its caller's would be taken for it.
@@ -236,8 +236,8 @@ def _chain(line: str) -> tuple[SourceLine, ...]:
             if row["FileName"] and row["Line"] > 0:
                 # The file may name them as it likes.
                 file, function = posixpath.normpath(row["FileName"]), row["FunctionName"]
-                places.append(SourceLine(printable(file), int(row["Line"]), printable(function)))
-        return tuple(places)
+                lines.append(SourceLine(printable(file), int(row["Line"]), printable(function)))
+        return tuple(lines)
     return ()
 
 

@@ -84,8 +84,8 @@ def split(value: str) -> tuple[Path, str | None]:
     whole = Path(os.path.expanduser(value))
     if whole.is_dir():
         return whole, None
-    places = [at for at in range(len(value) - 1, 0, -1) if value[at] == "@"]
-    splits = [(Path(os.path.expanduser(value[:at])), value[at + 1 :]) for at in places]
+    signs = [at for at in range(len(value) - 1, 0, -1) if value[at] == "@"]
+    splits = [(Path(os.path.expanduser(value[:at])), value[at + 1 :]) for at in signs]
     known = [pair for pair in splits if pair[0].is_dir()]
     return next(iter(known or splits), (whole, None))
 
@@ -120,15 +120,15 @@ def of_commit(folder: Path, name: str) -> Revision:
     repository = Repository(f"git {objects}")
     repository.borrow_objects(objects, _git_path(folder, "shallow"))
     tree = in_folder(folder, "rev-parse", f"{commit}^{{tree}}").stdout.strip()
-    words = ("log", "-1", "--no-show-signature", "--format=%s", commit)
-    subject = in_folder(folder, *words).stdout.strip()
+    arguments = ("log", "-1", "--no-show-signature", "--format=%s", commit)
+    subject = in_folder(folder, *arguments).stdout.strip()
     origin = {"kind": "tree", "commit": commit, "subject": printable(subject)}
     return Revision(repository, commit, tree, origin)
 
 
 def _git_path(folder: Path, name: str) -> Path:
-    words = ("rev-parse", "--path-format=absolute", "--git-path", name)
-    return Path(in_folder(folder, *words).stdout[:-1])
+    arguments = ("rev-parse", "--path-format=absolute", "--git-path", name)
+    return Path(in_folder(folder, *arguments).stdout[:-1])
 
 
 def full_name(folder: Path, name: str) -> str:
@@ -205,12 +205,12 @@ class Range:
         """From `start` to `bad`, each the parent of the next: the first parent where it can be."""
         later = {self.start.name}
         # The older ones first.
-        for one in reversed(list(self.commits.values())):
-            if later.intersection(one.parents):
-                later.add(one.name)
+        for commit in reversed(list(self.commits.values())):
+            if later.intersection(commit.parents):
+                later.add(commit.name)
         line = [self.bad]
         while line[-1].name != self.start.name:
-            name = next(one for one in line[-1].parents if one in later)
+            name = next(parent for parent in line[-1].parents if parent in later)
             line.append(self.commits.get(name, self.start))
         return line[::-1]
 
@@ -262,28 +262,28 @@ def find_range(folder: Path, good: str, bad: str) -> Range:
         )
     if changed := local_changes(folder):
         say(f"{folder} has local changes ({changed}); only what is committed is measured.")
-    commits = {one.name: one for one in _log(folder, "--topo-order", f"{base}..{new.name}")}
+    commits = {c.name: c for c in _log(folder, "--topo-order", f"{base}..{new.name}")}
     return Range(folder, old, commit(folder, base), new, commits)
 
 
 def touching(folder: Path, line: Sequence[Commit], paths: Sequence[str]) -> list[int]:
-    """Return the places of a line's commits that touch the paths, and of both ends; UserError."""
+    """Return the indexes of a line's commits that touch the paths, and of both ends; UserError."""
     if not paths:
         return list(range(len(line)))
-    places = []
-    for place, (old, new) in enumerate(itertools.pairwise(line), start=1):
-        words = ("diff", "--quiet", "--no-ext-diff", old.name, new.name, "--", *paths)
-        done = in_folder(folder, *words)
+    indexes = []
+    for index, (old, new) in enumerate(itertools.pairwise(line), start=1):
+        arguments = ("diff", "--quiet", "--no-ext-diff", old.name, new.name, "--", *paths)
+        done = in_folder(folder, *arguments)
         if done.returncode > 1:
             reason = done.stderr.strip().partition("\n")[0].removeprefix("fatal: ")
             raise UserError(f"git cannot search the paths: {reason}.", "Name paths in the tree.")
         if done.returncode:
-            places.append(place)
-    if not places:
+            indexes.append(index)
+    if not indexes:
         raise UserError(
             f"No commit between the two touches {' '.join(paths)}.", "Name other paths, or none."
         )
-    return sorted({0, *places, len(line) - 1})
+    return sorted({0, *indexes, len(line) - 1})
 
 
 def commit(folder: Path, name: str) -> Commit:
@@ -293,8 +293,8 @@ def commit(folder: Path, name: str) -> Commit:
 
 def changed_files(folder: Path, old: str, new: str) -> list[tuple[str, str]]:
     """Return the files that differ between two commits: (A, M, D or T, path)."""
-    words = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new)
-    done = in_folder(folder, *words)
+    arguments = ("diff-tree", "-r", "-z", "--no-renames", "--name-status", old, new)
+    done = in_folder(folder, *arguments)
     done.check_returncode()
     fields = done.stdout.split("\0")
     return list(zip(fields[::2], fields[1::2], strict=False))
@@ -302,14 +302,14 @@ def changed_files(folder: Path, old: str, new: str) -> list[tuple[str, str]]:
 
 def diff(folder: Path, old: str, new: str) -> str:
     """Return the text of the difference between two commits, without context."""
-    words = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-U0", old, new, "--")
-    return in_folder(folder, *words).stdout
+    arguments = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-U0", old, new, "--")
+    return in_folder(folder, *arguments).stdout
 
 
-def _log(folder: Path, *words: str) -> list[Commit]:
+def _log(folder: Path, *arguments: str) -> list[Commit]:
     form = "%x00".join(_FIELDS)
     plain = ("-z", "--no-show-signature", "--no-color", "--no-follow")
-    done = in_folder(folder, "log", *plain, f"--format={form}", *words, "--")
+    done = in_folder(folder, "log", *plain, f"--format={form}", *arguments, "--")
     done.check_returncode()
     fields = iter(done.stdout.split("\0"))
     return [

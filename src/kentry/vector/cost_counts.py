@@ -95,9 +95,9 @@ class _Counter:
         """Counts how often a case has the act."""
         event = self.rules.events.get(act)
         return sum(
-            one.times
-            for one in case.events or ()
-            if one.name == event and not (outside_traps and one.cause == "first use")
+            row.times
+            for row in case.events or ()
+            if row.name == event and not (outside_traps and row.cause == "first use")
         )
 
     def _keep(
@@ -107,7 +107,7 @@ class _Counter:
         if not values:
             self.absent[act] = NEVER
             return
-        value = min(values, key=lambda one: (-values.count(one), one))
+        value = min(values, key=lambda v: (-values.count(v), v))
         source = f"{self.command} --case {','.join(case.name for case in cases)}: {how}"
         self.figures[act] = Figure(value, min(values), max(values), "counted", source, note)
         self.absent.pop(act, None)
@@ -132,7 +132,7 @@ class _Counter:
 
     def _entry_lengths(self, case: CaseResult, act: str) -> list[int]:
         event = self.rules.events[act]
-        functions = {one.function for one in case.events or () if one.name == event}
+        functions = {row.function for row in case.events or () if row.name == event}
         path = case.modal_path
         lengths: list[int] = []
         length, begins = 0, False
@@ -146,12 +146,12 @@ class _Counter:
 
     def _difference(self, act: str, call: str, use: str, other: str) -> bool:
         """Counts what a case takes more than in another state; False where that gives no figure."""
-        one, two = self._case(call, use), self._case(call, other)
-        if act not in self.rules.events or not (one and two and one.modal_path and two.modal_path):
+        own, two = self._case(call, use), self._case(call, other)
+        if act not in self.rules.events or not (own and two and own.modal_path and two.modal_path):
             return False
         # What a trap does is part of the trap's figure.
         more = {
-            name: self._times(one, name, outside_traps=name != "trap")
+            name: self._times(own, name, outside_traps=name != "trap")
             - self._times(two, name, outside_traps=name != "trap")
             for name in self.rules.events
         }
@@ -160,14 +160,14 @@ class _Counter:
         if times <= 0 or not others.keys() <= self.figures.keys():
             self.absent.setdefault(act, NEVER)
             return False
-        rest = one.modal_path.length - two.modal_path.length
+        rest = own.modal_path.length - two.modal_path.length
         rest -= sum(int(self.figures[name].value) * number for name, number in others.items())
         if rest < 0 or rest % times:
-            self.absent[act] = f"the counts of {one.name} do not add up to a whole number of it"
+            self.absent[act] = f"the counts of {own.name} do not add up to a whole number of it"
             return False
         less = "".join(f" less {number} x {name}" for name, number in others.items())
         by = f", by {times}" if times > 1 else ""
-        self._keep(act, [rest // times], [one, two], f"the first less the second{less}{by}")
+        self._keep(act, [rest // times], [own, two], f"the first less the second{less}{by}")
         return True
 
     def _call(self, act: str, case: CaseResult | None, less: str = "") -> None:
@@ -185,14 +185,14 @@ class _Counter:
 
     def _function(self, act: str) -> None:
         """Counts how much more of the function that does the act at a switch one state executes."""
-        one, two = self._case("pingpong", "once"), self._case("pingpong", "none")
-        assert one and two
-        for event in one.events or ():
+        own, two = self._case("pingpong", "once"), self._case("pingpong", "none")
+        assert own and two
+        for event in own.events or ():
             if event.name == self.rules.events[act] and event.cause == SWITCH:
-                counts = [dict(case.functions).get(event.function, 0) for case in (one, two)]
+                counts = [dict(case.functions).get(event.function, 0) for case in (own, two)]
                 value = (counts[0] - counts[1]) // event.times
                 how = f"{event.function} in the first less in the second, by {event.times}"
-                self._keep(act, [value], [one, two], how)
+                self._keep(act, [value], [own, two], how)
                 return
         self.absent[act] = NEVER
 

@@ -76,7 +76,7 @@ class Span:
 
     def figure(self, assume: Assumption, source: str, note: str = "") -> Figure:
         """Rounds to a tenth, the precision of clocks and cores; no cost is less than 0."""
-        value, low, high = (round(max(0.0, one), 1) for one in (self.value, self.low, self.high))
+        value, low, high = (round(max(0.0, x), 1) for x in (self.value, self.low, self.high))
         return Figure(value, low, high, assume, source, note)
 
 
@@ -109,9 +109,9 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
     timing: Timing | None = None
     ended = -1
     for line in text.splitlines():
-        words = line.partition(_PREFIX)[2].split()
+        fields = line.partition(_PREFIX)[2].split()
         try:
-            match words:
+            match fields:
                 case []:
                     continue
                 case ["start", arch, *settings]:
@@ -245,7 +245,7 @@ class Sheet:
         if use and live and without:
             how = "what a preempted task is away for longer while it uses the unit, less a use"
             sums.append((live - without - use, how))
-        self.switch, how = next((one for one in sums if one[0].low > 0), (None, ""))
+        self.switch, how = next((pair for pair in sums if pair[0].low > 0), (None, ""))
         if not self.switch:
             return
         for act in ("save", "restore"):
@@ -277,7 +277,7 @@ def completed(table: CostTable, timed: Sheet) -> CostTable:
 
 def checks(counted: CostTable, timed: Sheet) -> list[tuple[str, float, float]]:
     """Pairs what was counted along paths with what the guest timed: (what, counted, timed)."""
-    mine, other = counted.prices, {act: one.value for act, one in timed.figures.items()}
+    mine, other = counted.prices, {act: figure.value for act, figure in timed.figures.items()}
     rows = []
     if "flush" in mine and "flush" in other:
         rows.append(("flush", mine["flush"], other["flush"]))
@@ -348,11 +348,11 @@ def count_costs(
     emulator = emulator_of(arch, options)
     processor = find_processor(arch, cpu)
     initramfs = kept_file("initramfs", build_initramfs(timing_program(arch), ()))
-    words = kernel_words(arch, processor)
-    words += ["--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
+    parameters = kernel_words(arch, processor)
+    parameters += ["--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
     argv = [
         *machine_argv(emulator, arch, processor, options.memory, options.seed, length=length),
-        *boot_argv(kernel, initramfs, words),
+        *boot_argv(kernel, initramfs, parameters),
     ]
     guest = boot(argv, emulator, options.timeout, update)
     if "kentry-costs end" not in guest.console:

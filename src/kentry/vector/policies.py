@@ -165,7 +165,7 @@ class Policy:
             raise UserError(
                 f"The policy '{self.family.name}' does not fit the trace's architecture:"
                 f" {self.family.misfit}.",
-                f"Policies: {', '.join(one.form for one in POLICIES.values() if one.fits(base))}.",
+                f"Policies: {', '.join(p.form for p in POLICIES.values() if p.fits(base))}.",
             )
         return base._replace(**self.family.changes)
 

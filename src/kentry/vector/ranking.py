@@ -198,7 +198,7 @@ def _means(rankings: Sequence[TraceRanking]) -> list[PolicyMean]:
     """Averages the policies that every trace was replayed with, `optimal` first."""
     result = []
     for name in [row.policy for row in rankings[0].policies]:
-        pairs = [(one, row) for one in rankings for row in one.policies if row.policy == name]
+        pairs = [(trace, row) for trace in rankings for row in trace.policies if row.policy == name]
         if len(pairs) == len(rankings):
             regrets = [(row.regret, ranking.workload) for ranking, row in pairs]
             cost = sum(row.cost / max(1, ranking.calls) for ranking, row in pairs) / len(pairs)
@@ -233,7 +233,7 @@ def sweep(
     """Replays each value, by default 100 of a wide range; UserError for a policy without."""
     parameter = POLICIES[family].parameter if family in POLICIES else ""
     if parameter not in _RANGES:
-        names = (name for name, one in POLICIES.items() if one.parameter in _RANGES)
+        names = (name for name, policy in POLICIES.items() if policy.parameter in _RANGES)
         raise UserError(
             f"The policy '{family}' has no value to sweep.", f"Sweep {', '.join(names)}."
         )
@@ -253,7 +253,7 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
     if any(of_tasks.sum() == 0 for of_tasks in calls):
         raise UserError("A trace has no system call, so there is no cost per call.")
     # Of each sweep, the costs as float64[values, tasks].
-    cost = [np.stack([one.cost(costs) for one in swept.counts]) for swept in sweeps]
+    cost = [np.stack([counts.cost(costs) for counts in swept.counts]) for swept in sweeps]
     least = [swept.best.cost(costs).sum() for swept in sweeps]
     pairs = list(zip(cost, calls, strict=True))
     by_trace = np.array([paid.sum(axis=1) / own.sum() for paid, own in pairs])
@@ -288,11 +288,11 @@ def _never(sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]
     """Finds what never dropping costs, and the values that are like it; None without a cost."""
     values = sweeps[0].values
     try:
-        paid = [one.never.cost(costs).sum() / one.best.of("calls").sum() for one in sweeps]
+        paid = [swept.never.cost(costs).sum() / swept.best.of("calls").sum() for swept in sweeps]
     except UserError:
         return None
     never = np.array(paid)
-    same = [[(one.values == swept.never.values).all() for one in swept.counts] for swept in sweeps]
+    same = [[(c.values == swept.never.values).all() for c in swept.counts] for swept in sweeps]
     near = np.abs(by_trace - never[:, None]) <= FLAT * never[:, None]
     return Never(
         float(never.mean()),

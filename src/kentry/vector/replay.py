@@ -73,7 +73,7 @@ class ActCounts:
         return dict(zip(COLUMNS, self.values.sum(axis=0).tolist(), strict=True))
 
     def of(self, column: str) -> Ints:
-        """One column, int64[tasks]."""
+        """Returns one column, int64[tasks]."""
         return np.asarray(self.values[:, COLUMNS.index(column)])
 
     def cost(self, costs: Mapping[str, float]) -> Floats:
@@ -110,7 +110,7 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
             f"There is no policy to replay for the unit '{unit}' of {trace.meta['arch']}."
         )
     release = release_of(trace.meta["kernel"]["release"])
-    mechanism = max(one for one in mechanisms if one[0] <= release)[1]
+    mechanism = max(since for since in mechanisms if since[0] <= release)[1]
     of_sme = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
     if unit == SME and not np.isin(trace.event, of_sme).any():
         raise UserError(

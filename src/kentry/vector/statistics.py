@@ -70,7 +70,7 @@ class TaskCounts:
 
     def of(self, chosen: npt.NDArray[Any]) -> dict[str, int]:
         """Sums over some tasks."""
-        return {one.name: int(getattr(self, one.name)[chosen].sum()) for one in fields(self)}
+        return {field.name: int(getattr(self, field.name)[chosen].sum()) for field in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class _View:
         self.arg = trace.arg[rows]
         self.call = event == Event.SYSCALL
         self.entry = self.call | (event == Event.FAULT) | (event == Event.INTERRUPT)
-        self.use, self.trap, self.load = (event == one for one in side)
+        self.use, self.trap, self.load = (event == kind for kind in side)
         # The first use and the entry of every user interval with use.
         marks = np.flatnonzero(self.use | self.entry)
         use, task = self.use[marks], self.task[marks]

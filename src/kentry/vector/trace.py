@@ -169,7 +169,7 @@ def write_trace(
     ):
         for part in parts:
             arrays = [
-                np.asarray(one, kind) for one, kind in zip(part, COLUMNS.values(), strict=True)
+                np.asarray(data, kind) for data, kind in zip(part, COLUMNS.values(), strict=True)
             ]
             writer.write_table(pa.table(arrays, schema=_ARROW), row_group_size=_ROW_GROUP)
             rows += len(arrays[0])

@@ -70,7 +70,7 @@ class Tree:
         return self._is_folder(self._resolve(path))
 
     def files_below(self, folder: str) -> list[str]:
-        """The paths of the files in and below `folder`, sorted."""
+        """Returns the paths of the files in and below `folder`, sorted."""
         start = self._resolve(folder) + "/"
         return [path for path in self if path.startswith(start) and not self._is_folder(path)]
 
@@ -96,7 +96,7 @@ class Tree:
         self._put(self._resolve(path, last=False), Node(stat.S_IFLNK | 0o777, data=data))
 
     def device(self, path: str, mode: int, number: tuple[int, int]) -> None:
-        """A character device."""
+        """Makes a character device."""
         self._put(self._resolve(path), Node(stat.S_IFCHR | mode, device=number))
 
     def member(self, tar: tarfile.TarFile, info: tarfile.TarInfo) -> None:
@@ -165,7 +165,7 @@ class Tree:
         return "/".join(done)
 
     def archive(self) -> Iterator[bytes]:
-        """The tree as an initramfs, piece by piece; the same bytes for the same tree."""
+        """Yields the tree as an initramfs, piece by piece; the same bytes for the same tree."""
         links = Counter(id(node) for node in self._nodes.values())
         inodes: dict[int, int] = {}
         entries: list[tuple[Entry, list[bytes]]] = []
@@ -290,7 +290,7 @@ class _Accounts:
         return next(number for number in range(_FIRST_SYSTEM_ID, 0, -1) if number not in used)
 
     def add_group(self, name: str, number: int | None = None) -> int:
-        """The group's number; a new group gets `number` or a free one."""
+        """Returns the group's number; a new group gets `number` or a free one."""
         if name not in self.groups:
             self.groups[name] = (self.free_id() if number is None else number, [])
         return self.groups[name][0]
@@ -313,10 +313,10 @@ def _make_users(tree: Tree) -> None:
     rules: list[list[str]] = []
     for path in tree.files_below("usr/lib/sysusers.d"):
         lines = tree.read(path).decode().splitlines()
-        rules += [words for line in lines if (words := shlex.split(line, comments=True))]
+        rules += [rule for line in lines if (rule := shlex.split(line, comments=True))]
     for kind in "gum":
-        for words in (rule for rule in rules if rule[0][0] == kind):
-            name, number, _, home = [*words[1:5], "-", "-", "-"][:4]
+        for rule in (rule for rule in rules if rule[0][0] == kind):
+            name, number, _, home = [*rule[1:5], "-", "-", "-"][:4]
             uid, _, gid = number.partition(":")
             uid_number = int(uid) if uid.isdecimal() else None
             if kind == "g":
@@ -338,7 +338,7 @@ def _make_users(tree: Tree) -> None:
     secret = f"*:{MTIME // 86400}:0:99999:7:::"
     for file, lines, mode, owner in (
         ("passwd", [f"{name}:x:{number}:{rest}" for name, (number, rest) in users], 0o644, 0),
-        ("group", [f"{name}:x:{n}:{','.join(found)}" for name, (n, found) in groups], 0o644, 0),
+        ("group", [f"{name}:x:{n}:{','.join(members)}" for name, (n, members) in groups], 0o644, 0),
         ("shadow", [f"{name}:{secret}" for name, _ in users], 0o640, shadow),
         ("gshadow", [f"{name}:*::" for name, _ in groups], 0o640, shadow),
     ):

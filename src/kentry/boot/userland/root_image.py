@@ -87,12 +87,12 @@ class Package:
 
 def find_release(name: str | None, arch: Arch) -> Release:
     """The release `name`, or else the oldest one with kernels for `arch`; UserError if none."""
-    having = {one.name: one for one in USERLAND_RELEASES if arch.debian not in one.without}
+    having = {r.name: r for r in USERLAND_RELEASES if arch.debian not in r.without}
     if name is None:
         # The first of all has no kernel.
-        return next(one for one in having.values() if one is not USERLAND_RELEASES[0])
+        return next(release for release in having.values() if release is not USERLAND_RELEASES[0])
     if name not in having:
-        having_not = any(one.name == name for one in USERLAND_RELEASES)
+        having_not = any(release.name == name for release in USERLAND_RELEASES)
         raise UserError(
             f"Debian {name} has no {arch.debian}."
             if having_not
@@ -262,8 +262,8 @@ def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
     runner = runner_file(arch).read_bytes()
     tree.file(RUNNER, runner, 0o755)
     tree.file("init", runner, 0o755)
-    words = ("exec" if workload.is_init else "run", *workload.argv)
-    tree.file(WORKLOAD, b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words))
+    argv = ("exec" if workload.is_init else "run", *workload.argv)
+    tree.file(WORKLOAD, b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in argv))
     flaws = PRINTING_FLAWS.format(word=FLAW)
     # The C library's package runs ldconfig(8), so that programs find libraries.
     tree.file(PREPARE, "\n".join(("set -e", flaws, "ldconfig", *workload.prepare, "")))
@@ -277,7 +277,7 @@ def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
 
 
 def _files(copy: Copy) -> Iterator[tuple[Path, str]]:
-    """The file to copy, or those in and below a folder, each with its place in the guest."""
+    """Yields the file to copy, or those in and below a folder, each with its place in the guest."""
     if copy.source.is_file():
         yield copy.source, copy.guest
     for path in sorted(copy.source.rglob("*")) if copy.source.is_dir() else ():
