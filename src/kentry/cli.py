@@ -196,7 +196,7 @@ def _print(text: str) -> None:
 
 
 def entry_point() -> None:
-    """The console script."""
+    """Runs kentry as the console script."""
     if "_ARGCOMPLETE" in os.environ:
         # Tells the shell what the line can go on with.
         import argcomplete

@@ -91,7 +91,7 @@ class Options(measuring.TreeOptions):
         return [] if self.run or not self.good else [f"tree:{self.tree}"]
 
     def question(self) -> Question:
-        """What to search for; UserError for more than one metric."""
+        """Returns what to search for; UserError for more than one metric."""
         if len(self.metric) > 1:
             raise UserError(
                 f"Commits are searched by one metric, not {len(self.metric)}.", "Name one."

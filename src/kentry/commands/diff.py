@@ -81,7 +81,7 @@ def run(options: Options) -> int:
 
 
 def _status(options: Options, verdicts: Collection[str]) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     if not options.fail_on_regression:
         return EXIT_DONE
     if exact.WORSE in verdicts:

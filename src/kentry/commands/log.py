@@ -61,7 +61,7 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
         return self.range() is not None
 
     def inputs(self) -> list[str]:
-        """The kernels' specs, or that of the tree."""
+        """Returns the kernels' specs, or that of the tree."""
         return [f"tree:{self.tree}"] if self.range() else list(self.kernels)
 
 

@@ -152,7 +152,7 @@ class MeasureOptions(KernelOptions):
     emulator: str | None = options.option("--emulator QEMU", needs=A_KERNEL, **options.EMULATOR)
 
     def case_words(self, arch: Arch) -> list[str]:
-        """The words for catalogue.choose()."""
+        """Returns the words for catalogue.choose()."""
         return list(self.case)
 
     def measurement(self, arch: Arch) -> ExactOptions:
@@ -225,7 +225,7 @@ class CoreOptions(MeasureOptions):
         return self._models(find_arch(recording.kernel["arch"])).added_to(recording, names)
 
     def with_misses(self, recording: Recording, names: Sequence[str] | None = None) -> Recording:
-        """The same for what the paths miss in the cores' caches and TLBs."""
+        """Returns the same for what the paths miss in the cores' caches and TLBs."""
         if not self.core:
             return recording
         from kentry.models.caches import with_misses
@@ -278,11 +278,11 @@ class TreeOptions(MeasureOptions):
         return replace(super().request(), compiler=self.compiler)
 
     def case_words(self, arch: Arch) -> list[str]:
-        """The words for catalogue.choose(); without --case the one of _SEARCHED."""
+        """Returns the words for catalogue.choose(); without --case the one of _SEARCHED."""
         return super().case_words(arch) or list(_SEARCHED)
 
     def top(self) -> Path:
-        """The folder of --tree."""
+        """Returns the folder of --tree."""
         return self.tree.expanduser().resolve()
 
 
@@ -313,7 +313,7 @@ class MatrixOptions(MeasureOptions):
     )
 
     def case_words(self, arch: Arch) -> list[str]:
-        """The words for catalogue.choose(), with those of --matrix."""
+        """Returns the words for catalogue.choose(), with those of --matrix."""
         patterns = super().case_words(arch)
         return patterns if self.matrix is None else [*patterns, *matrix(arch, self.matrix)]
 
@@ -347,7 +347,7 @@ def floor_counts(spec: str, options: MeasureOptions) -> dict[str, int]:
 
 
 def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Recording:
-    """The recording in the file `text`, or of the spec `text`: from the cache, unless `fresh`."""
+    """Returns the recording in the file `text`, or of that spec: from the cache, unless `fresh`."""
     return record(text, options, reuse=not fresh) if is_spec(text) else read_recording(_file(text))
 
 
@@ -396,7 +396,7 @@ def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> lis
 
 
 def check_writable(file: Path) -> None:
-    """UserError, before the measurement, if a result cannot be written to `file`."""
+    """Raises UserError, before the measurement, if a result cannot be written to `file`."""
     if not os.path.isdir(file.parent):
         raise UserError(f"The folder of {file} does not exist.", f"Run: mkdir -p {file.parent}")
     if os.path.isdir(file):

@@ -164,12 +164,12 @@ class Parser(argparse.ArgumentParser):
         self.summary, self.examples = summary, examples
 
     def format_help(self) -> str:
-        """The summary, the examples, then argparse's own help."""
+        """Returns the summary, the examples, then argparse's own help."""
         examples = "".join(f"  {example}\n" for example in self.examples)
         return f"{self.summary}\n\nexamples:\n{examples}\n{super().format_help()}"
 
     def error(self, message: str) -> NoReturn:
-        """UserError with argparse's message as a sentence."""
+        """Raises UserError with argparse's message as a sentence."""
         sentence, meant = message.removeprefix("argument ").rstrip("."), ""
         if sentence.startswith("COMMAND: invalid choice: "):
             word = sentence.split("'")[1]

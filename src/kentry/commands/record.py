@@ -120,7 +120,7 @@ def run(options: Options) -> int:
 
 
 def _check_entries(recording: Recording, file: Path) -> None:
-    """UserError where a case of the user's own enters the kernel more often in some windows."""
+    """Raises UserError where a user's own case enters the kernel more often in some windows."""
     known = {case.name for case in catalogue(find_arch(recording.kernel["arch"]))}
     for case in recording.cases:
         if case.name in known:

@@ -63,7 +63,7 @@ class Options(
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
 
     def find_arches(self) -> list[Arch]:
-        """Each architecture of --arch once, or this machine's own."""
+        """Returns each architecture of --arch once, or this machine's own."""
         arches = [replace(self, arch=name).find_arch() for name in (self.arch or "").split(",")]
         return list({arch.name: arch for arch in arches}.values())
 

@@ -70,15 +70,15 @@ class UserlandOptions(measuring.KernelOptions):
     )
 
     def find_workload(self) -> Workload:
-        """The program with its packages and files; UserError."""
+        """Returns the program with its packages and files; UserError."""
         return find_workload(self.workload, list(map(parse_copy, self.copy)), self.packages)
 
     def guest(self, update: Update, *, cpu: str = "", length: int | None = None) -> Guest:
         """Fetches what is to be booted; `cpu` is the default, `length` of vectors in bits."""
         arch, workload = self.find_arch(), self.find_workload()
         booted = parse(self.spec).booted
-        words = f"{self.append} {booted.get('append', '')}".strip()
-        check_append(words)
+        append = f"{self.append} {booted.get('append', '')}".strip()
+        check_append(append)
         cpu = booted.get("cpu", self.cpu or cpu)
         if cpu:
             find_processor(arch, cpu)
@@ -94,7 +94,7 @@ class UserlandOptions(measuring.KernelOptions):
                 timeout=self.timeout or _SECONDS,
                 vector_length=length,
                 cpu=cpu,
-                append=words,
+                append=append,
                 console_file=self.console,
             ),
         )

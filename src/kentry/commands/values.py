@@ -16,14 +16,14 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def text(word: str) -> str:
-    """Any text but none."""
+    """Reads any text but none."""
     if not word.strip():
         raise argparse.ArgumentTypeError("the value is empty")
     return word
 
 
 def path(word: str) -> Path:
-    """A file or folder."""
+    """Reads a file or folder."""
     return Path(text(word))
 
 
@@ -36,7 +36,7 @@ def words(word: str) -> tuple[str, ...]:
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
-    """A parser of whole numbers from `low` to `high`, both included."""
+    """Returns a parser of whole numbers from `low` to `high`, both included."""
 
     def parse(word: str) -> int:
         value = int(word) if word.isascii() and word.isdigit() and len(word) <= 20 else -1
@@ -78,7 +78,7 @@ seconds = decimal(0, MAX_SECONDS, "seconds")
 
 
 def lengths(word: str) -> tuple[int, ...]:
-    """Vector lengths in bits, with commas; each once."""
+    """Reads vector lengths in bits, with commas; each once."""
     if not re.fullmatch(r"[0-9]{1,6}(,[0-9]{1,6})*", word):
         raise argparse.ArgumentTypeError(f"{word} is not a list of vector lengths in bits")
     return tuple(dict.fromkeys(map(int, word.split(","))))

@@ -270,7 +270,7 @@ def sum_of(changes: Iterable[Change]) -> Change:
 
 
 def place_values(case: CaseResult, metric: str) -> dict[int, int]:
-    """Each context's commonest value of a metric that depends on where data lies."""
+    """Returns each context's commonest value of a metric that depends on where data lies."""
     known = (context for context in case.contexts if metric in context.data)
     return {context.context: exact.mode(dict(context.data[metric])) for context in known}
 

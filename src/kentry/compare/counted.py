@@ -454,7 +454,7 @@ def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, Stat
 
 
 def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recording) -> Comparison:
-    """The comparison of two recordings with both sides' paths and values of processes."""
+    """Returns the comparison of two recordings with both sides' paths and values of processes."""
     # They load numpy, which counts do not need.
     from kentry.compare.path_diff import modal_paths
     from kentry.results.samples import distribution

@@ -110,7 +110,7 @@ class _Side:
 
 
 def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathComparison:
-    """The cases' modal paths beside each other; UserError: two arches, no case or path."""
+    """Returns the cases' modal paths beside each other; UserError: two arches, no case or path."""
     one_architecture(old, new, "Name two kernels of one.")
     arch = find_arch(old.kernel["arch"])
     pairs = [(_case(old, name, "old"), _case(new, name, "new")) for name in dict.fromkeys(names)]

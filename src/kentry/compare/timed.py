@@ -127,7 +127,7 @@ def _row(
 
 
 def _with_estimate(plain: TimedComparison, estimate: Effect) -> TimedComparison:
-    """The row with the estimate; old and new in the estimated ratio, about their middle."""
+    """Returns the row with the estimate; old and new in the estimated ratio, about their middle."""
     middle = math.sqrt(plain.old * plain.new)
     if not math.isfinite(estimate.effect) or estimate.effect <= -1 or not middle:
         return replace(plain, paired=True, reason=estimate.reason)

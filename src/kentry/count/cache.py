@@ -62,7 +62,7 @@ def record(
         fake = os.environ.get(FAKE)
         runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
         recordings.append(replace(measure(kernel, runner, boot, update), made_for=wanted))
-        # A boot that failed may not fail again.
+        # A boot that failed may succeed next time, so it is not kept.
         if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
             write_recording(recordings[-1], kept)
     return joined(recordings)

@@ -51,7 +51,7 @@ class Case:
 
 @cache
 def catalogue(arch: Arch, probe: Path | None = None) -> tuple[Case, ...]:
-    """Every case of an architecture's probe, each entry instruction its own."""
+    """Returns every case of an architecture's probe, each entry instruction its own."""
     from elftools.elf.elffile import ELFFile
 
     with (probe or probe_file(arch)).open("rb") as file:

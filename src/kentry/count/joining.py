@@ -77,7 +77,7 @@ def with_times(counted: Recording, timed: Recording) -> Recording:
     for case in whole.cases:
         first = merged.setdefault(case.name, case)
         if first is not case:
-            # The paths are those of the side that has some.
+            # Take the paths of whichever side has them.
             executed = first if first.paths or not case.paths else case
             merged[case.name] = structs.replace(
                 executed,

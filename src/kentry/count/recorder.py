@@ -382,7 +382,7 @@ def _paths(
     code: list[Instruction],
     stacks: Mapping[int, int],
 ) -> tuple[list[KernelPath], list[CaseContext]]:
-    """The modal path, then each context's commonest and the most frequent of the others."""
+    """Returns the modal path, then each context's commonest and the most frequent of the others."""
     # By context: how many windows had each count, and how many took each path.
     by_context: dict[int, tuple[Counter[int], Counter[int]]] = {}
     # By context, how many windows had each value of the metrics that depend on where data lies.
@@ -406,7 +406,7 @@ def _paths(
         fitting = [path for path in paths if trace.path_length(path) == length]
         if fitting:
             commonest[context] = max(fitting, key=paths.__getitem__)
-    # In most contexts, then in most windows.
+    # Sort by the number of contexts, then of windows.
     often = Counter(commonest.values())
     order = sorted(times, key=lambda path: (-often[path], -times[path]))
     modal = next((path for path in order if trace.path_length(path) == value), None)

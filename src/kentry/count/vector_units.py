@@ -110,7 +110,7 @@ def check_units(kernel: Kernel, run: GuestRun, options: ExactOptions) -> None:
 def with_events(
     cases: Sequence[CaseResult], code: Sequence[Instruction], kernel: Kernel
 ) -> tuple[list[CaseResult], dict[str, str]]:
-    """The cases, those with a vector state with their paths' events; and the markers used."""
+    """Returns the cases, with their paths' events if they have a vector state, and the markers."""
     arch = find_arch(kernel.arch)
     markers = find_markers(arch.vector, kernel.symbols.names, text_of(kernel).text)
     counter = EventCounter(markers, arch, code)

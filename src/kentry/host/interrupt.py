@@ -44,7 +44,7 @@ def check() -> None:
 
 
 def status() -> int:
-    """The exit status of an interrupted kentry: 128 and the signal's number."""
+    """Returns the exit status of an interrupted kentry: 128 and the signal's number."""
     return 128 + (_came or signal.SIGINT)
 
 

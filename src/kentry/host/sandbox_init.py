@@ -23,7 +23,7 @@ _THREADS, _RSS = 17, 21
 
 
 def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) -> int:
-    """The program's status, 128 + a signal's number if one ended it."""
+    """Returns the program's status, 128 + a signal's number if one ended it."""
     # Not dumpable: what it starts cannot trace it.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

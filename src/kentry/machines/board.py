@@ -324,7 +324,7 @@ class BoardMachine(ShellMachine):
         self.remove_folder()
 
     def _image(self, kernel: str, update: Update) -> Path | None:
-        """The image of a QEMU: the environment's, a file or a spec's; None for the board's own."""
+        """Returns a QEMU's image: the environment's, a file, a spec's; None for the board's own."""
         if self.options.switch != KEXEC or not self._driver("QEMUDriver", activate=False):
             return None
         if named := self.env.config.get_images().get(kernel):
@@ -373,7 +373,7 @@ class BoardMachine(ShellMachine):
         return f"sh {self._folder}/run"
 
     def _fetch(self, file: str) -> str:
-        """The text of a file in the folder."""
+        """Returns the text of a file in the folder."""
         return self.get(f"{self._folder}/{file}").decode(errors="replace")
 
 
@@ -389,7 +389,7 @@ def _explained(doing: str, remedy: str) -> Iterator[None]:
 
 
 def _said(err: BaseException) -> str:
-    """The message of an error, or of the one that caused it, on one line."""
+    """Returns the message of an error, or of the one that caused it, on one line."""
     import pexpect
     from labgrid.util.qmp import QMPError
 

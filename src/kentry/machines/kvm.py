@@ -69,7 +69,7 @@ class _Run(Console):
         self._gave_up = 0.0
 
     def take(self, line: str) -> None:
-        """One line of the console, perhaps with a message of the kernel before the probe's."""
+        """Takes a line of the console, perhaps with a message of the kernel before the probe's."""
         super().take(line)
         if parsed := parse_line(line):
             self.probe(f"{PREFIX}{' '.join(parsed)}")

@@ -100,7 +100,7 @@ class RemoteScript:
     noise: list[str] = field(default_factory=list)
 
     def __call__(self, line: str) -> None:
-        """One line of ssh's standard output."""
+        """Takes one line of ssh's standard output."""
         before, word, text = line.partition(self.word + " ")
         if not word and not self.began:
             self.noise.append(line)

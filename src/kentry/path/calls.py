@@ -185,7 +185,7 @@ class Purpose(NamedTuple):
 
 @cache
 def rules(arch: str) -> tuple[Rule, ...]:
-    """An architecture's rules in their order."""
+    """Returns an architecture's rules in their order."""
     tables = tomllib.loads(Path(__file__).with_name("reasons.toml").read_text(encoding="utf-8"))
     own = [*tables[arch], *tables["all"]]
     return msgspec.convert(own, tuple[Rule, ...], dec_hook=lambda _, text: re.compile(text))
@@ -200,7 +200,7 @@ def _rules_of(arch: str, function: str) -> tuple[Rule, ...]:
 
 
 def purposes(path: Sequence[Instruction], arch: Arch) -> Iterator[Purpose]:
-    """The purpose of each instruction of a window's path, in its order."""
+    """Yields the purpose of each instruction of a window's path, in its order."""
     for call in split_calls(path):
         before: Instruction | None = None
         for part in parts(call, arch):

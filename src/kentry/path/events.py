@@ -90,7 +90,7 @@ class EventCounter:
         return bool(marker.code and marker.code.match(self._raw[index]))
 
     def count(self, path: Iterable[int]) -> tuple[VectorEvent, ...]:
-        """The events of a path, given as indexes into the code."""
+        """Returns the events of a path, given as indexes into the code."""
         # The calls that the path is in: where each returns to, and its caller; none after a switch.
         frames: list[tuple[int, str]] = []
         counts: Counter[tuple[str, str, str]] = Counter()

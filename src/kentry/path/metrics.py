@@ -51,7 +51,7 @@ class Effects(NamedTuple):
 
 @cache
 def effects(code: str, arch: Arch) -> Effects:
-    """Of the instruction with these bytes (hex, memory order); ValueError if not hex."""
+    """Decodes the instruction with these bytes (hex, memory order); ValueError if not hex."""
     raw = bytes.fromhex(code)
     of = arch.decoding
 
@@ -218,7 +218,7 @@ def amounts(path: Sequence[Instruction], accesses: Sequence[Access] | None, arch
 
 
 def shares(amounts: Counter[int], groups: Sequence[Group]) -> Counter[Group]:
-    """The amounts by group: of functions, parts or calls, one for each position."""
+    """Returns the amounts by group: of functions, parts or calls, one for each position."""
     sums: Counter[Group] = Counter()
     for position, amount in amounts.items():
         sums[groups[position]] += amount

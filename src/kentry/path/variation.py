@@ -71,7 +71,7 @@ def functions_by_context(case: CaseResult, recording: Recording) -> dict[int, Co
 
 
 def functions_of(path: KernelPath, recording: Recording) -> Counter[str]:
-    """What each function executes in a path, a compiler's clones as one."""
+    """Returns what each function executes in a path, a compiler's clones as one."""
     counts: Counter[str] = Counter()
     for index, times in Counter(path.indexes).items():
         counts[base_name(recording.code[index].function)] += times

@@ -112,7 +112,7 @@ def is_use(text: str) -> bool:
 
 
 def parse_size(text: str) -> int:
-    """The bytes of "256K" or "4M"; UserError for anything but 64 bytes to MOST_BYTES."""
+    """Returns the bytes of "256K" or "4M"; UserError for anything but 64 bytes to MOST_BYTES."""
     match = _SIZE.fullmatch(text)
     size = int(match[1]) << _SHIFTS[match[2]] if match else 0
     if not 64 <= size <= MOST_BYTES:

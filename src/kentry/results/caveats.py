@@ -238,12 +238,12 @@ good_is_aside = Template(
 
 
 def unique(notes: Iterable[Caveat]) -> list[Caveat]:
-    """The caveats in their order, each once."""
+    """Returns the caveats in their order, each once."""
     return list({(caveat["kind"], caveat["text"]): caveat for caveat in notes}.values())
 
 
 def of_side(side: str, caveat: Caveat) -> Caveat:
-    """A caveat of one of two recordings."""
+    """Returns a caveat of one of two recordings."""
     return {"kind": caveat["kind"], "text": f"{side}: {caveat['text']}"}
 
 

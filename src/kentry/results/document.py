@@ -45,7 +45,7 @@ File = TypeVar("File", bound=Struct)
 
 
 def read_document(file: Path, form: type[File], remedy: str, *, printable: bool = True) -> File:
-    """The document in `file`, of the schema of `form` or an older one; RecordingError."""
+    """Returns the document in `file`, of the schema of `form` or an older one; RecordingError."""
     # Without `printable` texts may have control characters: some kinds have a tool's last lines.
     # Millions of new objects are alive until the end, so looking for garbage among them is in vain.
     gc.disable()
@@ -190,7 +190,7 @@ def about(text: str, **limits: Any) -> Meta:
 
 
 def dump(document: Any) -> str:
-    """A struct or its JSON as text: a line per item down to a depth, so that text diffs help."""
+    """Writes a struct or its JSON as text, a line per item down to a depth: it suits text diffs."""
 
     def lines(value: Any, depth: int) -> str:
         if depth == _DUMP_DEPTH or not isinstance(value, dict | list) or not value:

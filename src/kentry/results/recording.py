@@ -46,7 +46,7 @@ from kentry.stats import exact
 # The kind of the floor's origin, and of its spec.
 FLOOR = "floor"
 
-# What a path was among its case's windows.
+# The role of a path: the commonest of its case's windows, or another one.
 MODAL: Final = "modal"
 OTHER: Final = "other"
 
@@ -395,7 +395,7 @@ class CodeFile(Struct):
 
     @staticmethod
     def packed(code: Iterable[Instruction]) -> CodeFile:
-        """The file of instructions, with each function, place and table once."""
+        """Returns the file of instructions, with each function, place and table once."""
         functions: dict[str, int] = {}
         lines_of: dict[SourceLine, int] = {}
         rows: list[tuple[str, str, str, int, int]] = []
@@ -667,7 +667,7 @@ class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/
         return f"Choose another case: none of its {windows} recorded paths has its commonest count."
 
     def instructions(self, path: KernelPath) -> list[Instruction]:
-        """The path, instruction by instruction."""
+        """Returns the path, instruction by instruction."""
         return [self.code[index] for index in path.indexes]
 
 
@@ -685,7 +685,7 @@ class Measured(Struct, OnTarget, frozen=True):
 
     @staticmethod
     def of(recording: Recording) -> Measured:
-        """The part of a recording that a result repeats."""
+        """Returns the part of a recording that a result repeats."""
         kernel = {name: value for name, value in recording.kernel.items() if name != "config"}
         return Measured(kernel, recording.target, recording.tool)
 

@@ -29,7 +29,7 @@ def value_of(process: TimedProcess) -> float:
 
 
 def distribution(metric: NoisyMetric) -> Distribution:
-    """A noisy metric with the value of each process in place of its samples."""
+    """Returns a noisy metric with the value of each process in place of its samples."""
     fields = [name for name in Distribution.__struct_fields__ if name != "values"]
     values = tuple(map(value_of, metric.samples))
     return Distribution(values=values, **{name: getattr(metric, name) for name in fields})

@@ -25,9 +25,9 @@ from kentry.results.document import dump
 _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (recording.Recording,),
     (comparison.Comparison, comparison.CaseComparison, comparison.TimedComparison),
-    *((one,) for one in (studies.Series, studies.Ablation, studies.Bisection, studies.Log)),
-    *((one,) for one in (studies.Check, studies.ImportDocument)),
-    *((one,) for one in (annotation.Annotation, annotation.PathComparison)),
+    *((study,) for study in (studies.Series, studies.Ablation, studies.Bisection, studies.Log)),
+    *((document,) for document in (studies.Check, studies.ImportDocument)),
+    *((document,) for document in (annotation.Annotation, annotation.PathComparison)),
     (workload.Workload,),
     (workload_comparison.WorkloadComparison,),
 )

@@ -110,7 +110,7 @@ def comparison_context_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
 def layout_blocks(
     cases: Iterable[CaseComparison | PathDiff], *, whole: bool = False
 ) -> list[Block]:
-    """Where the same instructions lie: a line a case (`whole`: all of it), then what moved."""
+    """Says where the same instructions lie: a line a case (`whole`: all of it), then what moved."""
     blocks: list[Block] = []
     moved: dict[int, Counter[str]] = {}
     for case in cases:
@@ -161,7 +161,7 @@ def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[Block]:
 
 
 def series_metric_blocks(series: Series, columns: Iterable[SeriesColumn]) -> Iterator[Block]:
-    """A table for each of the columns: a row a patch, each metric with its step."""
+    """Yields a table for each of the columns: a row a patch, each metric with its step."""
     for column in columns:
         cells = [row.cases.get(column.name) for row in series.rows]
         names = list(next((cell.metrics for cell in cells if cell), ()))
@@ -308,7 +308,7 @@ def _left_blocks(estimates: Sequence[Estimate]) -> Iterator[Block]:
 
 
 def estimate_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
-    """The cycles of both sides by the same models, with a blank line above; or []."""
+    """Returns the cycles of both sides by the same models, with a blank line above; or []."""
     numbers = map(Column, ("old", "new", "change", "steady", "change"))
     table = Table([*map(text_column, ("case", "core")), *numbers], keys=2)
     every: list[str] = []
@@ -324,7 +324,7 @@ def estimate_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
 
 
 def _change(cycles: float) -> str:
-    """A difference to a tenth of a cycle, with its sign; "0" for none."""
+    """Returns a difference to a tenth of a cycle, with its sign; "0" for none."""
     rounded = round(cycles, 1)
     return f"{rounded:+g}" if rounded else "0"
 

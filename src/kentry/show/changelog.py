@@ -50,7 +50,7 @@ def recording_changelog(recording: Recording) -> Layout:
 
 
 def series_changelog(series: Series) -> Layout:
-    """The table of a series, the functions from its first kernel to its last, provenance."""
+    """Lays out the table of a series, its functions from first to last kernel, and provenance."""
     rows = []
     for row in series.rows:
         problems = {
@@ -106,7 +106,7 @@ def series_changelog(series: Series) -> Layout:
 
 
 def comparison_changelog(compared: Comparison) -> Layout:
-    """The verdicts, the functions that changed, provenance of both sides."""
+    """Returns the verdicts, the functions that changed, provenance of both sides."""
     sides = {"old": compared.old, "new": compared.new}
     cases, timed = compared.cases, compared.timed
     blocks: list[Block] = []

@@ -344,7 +344,7 @@ def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
 
 
 def spread(own: Distribution, label: str, beside: Distribution | None = None) -> Markup:
-    """A histogram of the processes' values with interval and floor, on one axis with `beside`."""
+    """Draws a histogram of the values with interval and floor, on one axis with `beside`."""
     values, value, unit = own.values, own.value, own.unit
     # A floor is a share of the value.
     wide = (own.floor or 0) * value

@@ -186,7 +186,7 @@ def verdict_table(indent: str = "", width: int | None = None) -> Table:
 
 
 def comparison_caveats(comparison: Comparison) -> list[Caveat]:
-    """The caveats of the comparison, then those of its rows and tables, each once."""
+    """Returns the caveats of the comparison, then those of its rows and tables, each once."""
     notes = list(comparison.caveats)
     tables = (case.functions for case in comparison.cases if case.delta)
     if any(row.delta and row.renamed for rows in tables for row in rows):
@@ -232,7 +232,7 @@ def _word(row: Row) -> str:
 
 
 def event_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
-    """A sentence for each event whose number changed, below a heading; [] without one."""
+    """Returns a sentence for each event whose number changed, below a heading; [] without one."""
     blocks: list[Block] = [
         Prose(f"{case.name}: {event_change(event, case.name)}", "  ", "    ")
         for case in cases

@@ -94,7 +94,7 @@ def _caveats(files: Sequence[import_file.Imported]) -> list[caveats.Caveat]:
 
 
 def imported_to_json(files: Sequence[import_file.Imported]) -> dict[str, Any]:
-    """kentry/import/1."""
+    """Returns the files as a kentry/import/1 document."""
     documents = []
     for file in files:
         numbers = []

@@ -42,7 +42,7 @@ def per_call(count: int, calls: int) -> str:
 
 
 def duration(ns: float) -> str:
-    """A time with its unit and three digits: "100 us", "1.5 s"."""
+    """Returns a time with its unit and three digits: "100 us", "1.5 s"."""
     units = (("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000))
     unit, size = next((pair for pair in units if ns >= pair[1]), ("ns", 1))
     return f"{ns / size:.3g} {unit}"
@@ -65,7 +65,7 @@ def percent(value: float | None, digits: int = 2) -> str:
 
 
 def fixed_percent(value: float, digits: int) -> str:
-    """A number of per cent with this many decimals, or one digit where these would be zero."""
+    """Returns per cent with this many decimals, or one digit where these would be zero."""
     text = f"{value:.{digits}f}"
     return f"{text} %" if float(text) or not value else f"{value:.1g} %"
 
@@ -90,7 +90,7 @@ def level(confidence: float) -> str:
 
 
 def decimals(half: float, most: int = 4) -> int:
-    """Decimals up to the first digit of half an interval: less than 0 for tens, `most` at most."""
+    """Counts decimals to the first digit of half an interval: below 0 for tens, `most` at most."""
     if not math.isfinite(half) or half < _NO_SPREAD:
         return min(1, most)
     return min(most, -math.floor(math.log10(half)))

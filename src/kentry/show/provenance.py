@@ -121,7 +121,7 @@ def side_facts(old: OnTarget, new: OnTarget) -> Facts:
 
 
 def harmless(text: str) -> str:
-    """`text` in plain ASCII, with nothing that git, patch or checkpatch.pl would misread."""
+    """Returns `text` in plain ASCII, without what git, patch or checkpatch.pl would misread."""
     return _COMMIT.sub(r"<\g<0>>", _DIFF.sub(r"'\1'", plain(text)))
 
 

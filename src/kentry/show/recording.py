@@ -272,7 +272,7 @@ def time_blocks(
     noisy: Mapping[str, Distribution],
     beside: Mapping[str, Distribution] | None = None,
 ) -> Iterator[Block]:
-    """The noisy metrics of a case with their processes, on one axis with those of `beside`."""
+    """Lays out the noisy metrics of a case: their processes, on one axis with those of `beside`."""
     for metric, timed in noisy.items():
         value, interval = with_interval(timed.value, timed.interval)
         blocks: list[Block] = []

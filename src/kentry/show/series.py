@@ -174,7 +174,7 @@ def _cell_blocks(names: Sequence[str], cell: SeriesCell, case: str) -> Iterator[
 
 
 def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], list[SeriesColumn]]:
-    """Each shown column (at least one) with the others of its steps, and the unchanged columns."""
+    """Returns each shown column (at least one) with others of its steps, and unchanged columns."""
     by_steps: dict[tuple[object, ...], list[SeriesColumn]] = {}
     unchanged = []
     for column in series.columns:
@@ -366,7 +366,7 @@ def _spread(series: Series) -> Iterator[str]:
 
 
 def series_caveats(series: Series) -> list[Caveat]:
-    """Every caveat once except "not time": of the series, of the baseline, of each patch."""
+    """Returns each caveat once except "not time": of the series, of the baseline, of each patch."""
     notes = list(series.caveats)
     of_base: dict[tuple[str, str], list[str]] = {}
     for arch, own in series.base_caveats.items():

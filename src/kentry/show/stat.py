@@ -61,7 +61,7 @@ def _absent(absent: Mapping[str, str]) -> list[Block]:
 
 
 def sweep_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list[Block]:
-    """Both curves: ns a call behind walks through more and more data, and code, too."""
+    """Returns both curves: ns a call behind walks through more and more data, and code, too."""
     walks = {CaseName.parse(case.name).cache or "": case.noisy[NS] for case in cases}
     most = max(metric.value for metric in walks.values())
     columns = [
@@ -92,7 +92,7 @@ def sweep_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list
 
 
 def tails_blocks(tails: Sequence[Tail]) -> list[Block]:
-    """Percentiles of calls timed one by one."""
+    """Returns percentiles of calls timed one by one."""
     table = Table([text_column("case", most=40), *map(Column, ("calls", *SHARES, "max"))])
     for tail in tails:
         shares = [_value(tail.metrics[f"{word}_ns"])[0] for word in SHARES]

@@ -430,7 +430,7 @@ def summary(check: studies.Check) -> str:
 
 
 def row_sentence(row: studies.CheckRow) -> str:
-    """A row in words: "312 instructions, at most 310: over by 2"."""
+    """Returns a row in words: "312 instructions, at most 310: over by 2"."""
     phrases = []
     if row.value is not None:
         phrases.append(f"{_measured(row)} {row.unit}")

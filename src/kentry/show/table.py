@@ -60,7 +60,7 @@ def heading(line: str) -> str:
 
 
 def plain(text: str) -> str:
-    """`text` in ASCII on one line: accents removed, other characters replaced by "?"."""
+    """Returns `text` in ASCII on one line: accents removed, other characters replaced by "?"."""
     text = unicodedata.normalize("NFKD", text.translate(_ASCII))
     text = "".join(char for char in text if not unicodedata.combining(char))
     printable = "".join(char if char.isprintable() else " " for char in text)

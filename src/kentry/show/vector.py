@@ -368,7 +368,7 @@ def _trace_blocks(trace: documents.ReplayedTrace) -> Iterator[Block]:
 
 
 def _units(unit: Unit) -> tuple[str, str]:
-    """The units of a cost per call, and of a thousand of it per second."""
+    """Returns the units of a cost per call, and of a thousand of it per second."""
     return ("ns", "us") if unit == NS else ("insn", "kinsn")
 
 

@@ -48,7 +48,7 @@ def trimmed_mean(values: npt.ArrayLike, trim: float = TRIM) -> Array:
 
 
 def trimmed(values: npt.ArrayLike) -> Mean:
-    """Trimmed means along the last axis, with standard errors after Yuen (1974).
+    """Returns trimmed means along the last axis, with standard errors after Yuen (1974).
 
     The error comes from the Winsorised values (trimmed values replaced by the outermost kept
     ones), so an outlier that the mean leaves out does not widen the interval.  Both sides are
@@ -84,7 +84,7 @@ def trimmed_in_order(values: npt.ArrayLike) -> Mean:
 
 
 def inflation(rows: Array) -> float:
-    """The variance of a mean, in multiples of that of independent values.
+    """Returns the variance of a mean, in multiples of that of independent values.
 
     1 + 2 (r1 + r2 + ...) with the autocorrelations averaged over the rows, up to the first that
     independent values reach by chance.  1 for fewer than LEAST_TRIMMED values.
@@ -147,12 +147,12 @@ class Level(NamedTuple):
 
 
 def quantile_t(alpha: float, freedom: float) -> float:
-    """What Student's |t| exceeds with probability `alpha`; exact down to 1e-12."""
+    """Returns what Student's |t| exceeds with probability `alpha`; exact down to 1e-12."""
     return -float(special.stdtrit(freedom, alpha / 2))
 
 
 def tail_t(value: float, error: float, freedom: float) -> float:
-    """The two-sided p of the value being 0, given its standard error."""
+    """Returns the two-sided p of the value being 0, given its standard error."""
     if error == 0:
         return float(value == 0)
     return float(2 * special.stdtr(freedom, -abs(value) / error))
@@ -164,7 +164,7 @@ def half_width(mean: Mean, alpha: float) -> Array:
 
 
 def level_interval(values_by_boot: Sequence[Sequence[float]]) -> Level:
-    """A case's value from one number a process, in their order; ValueError without any.
+    """Returns a case's value from one number a process, in their order; ValueError without any.
 
     With several boots, the boots are the sample and the interval is for this kernel on this
     machine.  With one boot, its processes are the sample and the interval is for this boot.  A

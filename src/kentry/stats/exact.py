@@ -22,7 +22,7 @@ def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def mode(samples: Mapping[int, int]) -> int:
-    """The commonest value, the smaller one of two equally common; ValueError if empty."""
+    """Returns the commonest value, the smaller one of two equally common; ValueError if empty."""
     return min(samples, key=lambda value: (-samples[value], value))
 
 

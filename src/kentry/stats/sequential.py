@@ -40,7 +40,7 @@ class Look(NamedTuple):
     fractions: tuple[float, ...]  # of all looks of the plan
 
     def adjusted(self, p: float) -> float:
-        """The two-sided p of the whole plan: the least alpha with which it rejects here."""
+        """Returns the two-sided p of the whole plan: the least alpha with which it rejects here."""
         levels, alphas = _levels(self.fractions)
         at_look = levels[:, self.number - 1]
         if p >= at_look[-1]:

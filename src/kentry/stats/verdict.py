@@ -313,7 +313,7 @@ def difference(old: Array, new: Array) -> Mean:
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The adjusted p of several questions asked at once, in their order (Holm 1979)."""
+    """Returns the adjusted p of several questions asked at once, in their order (Holm 1979)."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     steps = p[order] * np.arange(p.size, 0, -1)

@@ -127,14 +127,14 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
             OptionRow(trial.option, trial.on_in_base, trial.needs, trial.problem, added, *told)
         )
 
-    def place(row: OptionRow) -> tuple[bool, int, str]:
+    def order(row: OptionRow) -> tuple[bool, int, str]:
         known = row.cases.get(first)
         return (known is None, -known.delta if known else 0, row.option)
 
     return Ablation(
         tool=base.tool,
         base=Measured.of(base),
-        rows=tuple(sorted(rows, key=place)),
+        rows=tuple(sorted(rows, key=order)),
         passed_over=tuple(passed_over),
         caveats=tuple(notes),
         cases=(first, *(name for name in names if name != first)),

@@ -59,7 +59,7 @@ def first_step(
 def all_steps(
     last: int, measure: Measure, differ: Callable[[int, int], bool], at_once: int = 1
 ) -> list[tuple[int, int]]:
-    """Every step from position 0 to `last` but for those that cancel each other out, in order."""
+    """Finds the steps from position 0 to `last` that do not cancel each other out, in order."""
     steps = []
     without: set[int] = set()
     spans = [(0, last)]
@@ -199,7 +199,7 @@ class Search:
         return self.apart(jump.before, jump.culprit).delta
 
     def value(self, commit: Commit) -> Real:
-        """That of a measured commit, in the context of the first measured."""
+        """Returns the value of a measured commit, in the context of the first measured."""
         measured = self.commits.value(commit, self.case)
         assert measured is not None
         return measured
@@ -247,7 +247,7 @@ class Search:
         known: set[str],
         paths: Sequence[str],
     ) -> list[Jump]:
-        """The jumps between two commits of `line`: those of a branch that a merge brought in."""
+        """Finds the jumps between two of `line`: those of a branch that a merge brought in."""
         between = line[line.index(before) + 1 : line.index(commit) + 1]
         if len(between) > 1 and paths:
             # Others that do not touch the paths may lie between; they may have no value either.
@@ -303,7 +303,7 @@ def measure_ends(commits: Commits, *ends: Commit) -> list[Recording]:
 def bisect(
     span: Range, question: Question, commits: Commits, origin: Mapping[str, str]
 ) -> Bisection:
-    """What changed each case between good and bad, measured again; KernelError, UserError."""
+    """Finds what changed each case between good and bad, measured again; KernelError, UserError."""
     count = len(touching(span.folder, span.line(), question.paths)) - 1
     steps = math.ceil(math.log2(count + 1))
     say(f"commits to search: {count}; steps: about {steps}; known already: {len(commits.steps)}")

@@ -99,7 +99,7 @@ def read_budgets(file: Path) -> Budgets:
 
 
 def _baselines(value: Any, file: Path) -> dict[str, Path]:
-    """The files of recordings, by architecture; ValueError for one outside of the folder."""
+    """Reads the files of recordings, by architecture; ValueError for one outside of the folder."""
     if not isinstance(value, dict):
         raise ValueError(f'{BASELINE} names no architecture; write {BASELINE}.arm64 = "FILE"')
     folder, files = file.resolve().parent, {}

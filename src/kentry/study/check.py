@@ -154,7 +154,7 @@ def _chosen(
 def _asked(
     budgets: Sequence[Budget], sides: Sequence[Recording], expected: Sequence[str]
 ) -> list[_Asked]:
-    """Every case with its own budget, in the file's order; `sides`: recording and baseline."""
+    """Lists each case with its own budget, in the file's order; `sides`: recording and baseline."""
     known = dict.fromkeys([*expected, *(case.name for side in sides for case in side.cases)])
     asked: list[_Asked] = []
     for budget in budgets:
@@ -287,7 +287,7 @@ def _relative_time(
     sides: tuple[Recording, Recording],
     comparison: Comparison | None,
 ) -> CheckRow:
-    """The comparison's verdict, with what the budget allows as the threshold."""
+    """Returns the comparison's verdict, with what the budget allows as the threshold."""
     timed = {(row.name, row.metric): row for row in (comparison.timed if comparison else ())}
     compared = timed.get((row.name, row.metric))
     if compared is None or not compared.old:
@@ -331,7 +331,7 @@ def _judged(
 
 
 def _allowance(budget: Budget, base: int | Fraction) -> Fraction:
-    """What a relative budget allows above `base`."""
+    """Returns what a relative budget allows above `base`."""
     return budget.number * base / 100 if budget.percent else budget.number
 
 

@@ -126,7 +126,7 @@ def _not_compiled(units: Sequence[Unit], old: Revision, new: Revision) -> Iterat
 
 
 def row_file(folder: Path, number: int, arch: str) -> Path:
-    """The file of a row's recording in a folder of rows."""
+    """Returns the file of a row's recording in a folder of rows."""
     return folder / f"{number:04}-{arch}.json"
 
 
@@ -158,7 +158,7 @@ def tabulate(
     notes: Sequence[Caveat] = (),
     metrics: Sequence[str] = (),
 ) -> Series:
-    """The table of a series, the baseline first, of every case or of those named.
+    """Returns the table of a series, the baseline first, of every case or of those named.
 
     UserError for one of `metrics` that the baseline does not have.  A row that was not measured
     has no cells; the next steps are against the last that has, so steps sum to the total.
