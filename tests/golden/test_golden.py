@@ -13,6 +13,7 @@ from kentry.boot.exact import FakeRunner
 from kentry.cli import build_parser, main
 from kentry.commands.options import Parser
 from kentry.compare.counted import added_by_states, compare
+from kentry.compare.workload import compare_workloads
 from kentry.count.recorder import measure
 from kentry.results import recording as recording_result
 from kentry.results.comparison import Comparison
@@ -37,9 +38,11 @@ from kentry.show.series import series_layout
 from kentry.show.studies import ablation_layout, bisection_layout, log_layout, steps_layout
 from kentry.show.text import to_text
 from kentry.show.workload import workload_layout
+from kentry.show.workload_comparison import workload_comparison_layout
 from kentry.study import ablation
 from kentry.study.series import tabulate
 from tests.builders import built, outcome
+from tests.unit.compare.test_workload import dearer
 from tests.unit.count.saved import save
 from tests.unit.count.test_cache import KERNEL, OPTIONS, TRACE
 from tests.unit.show.samples import DISCARD, SAVE, SHORTER, SYSCALL, changed, measured
@@ -233,6 +236,12 @@ DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_results_document(name: str, golden: Golden) -> None:
     golden(name, dump(DOCUMENTS[name]()))
+
+
+def test_nine_instructions_fewer_at_each_entry_of_a_program(golden: Golden) -> None:
+    old = read_workload(HERE / "workload.json")
+    layout = workload_comparison_layout(compare_workloads([old], [dearer(old, -9)]))
+    golden("diff-workload-entry.txt", to_text(layout))
 
 
 def test_a_workload(golden: Golden) -> None:

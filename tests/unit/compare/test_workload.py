@@ -95,22 +95,20 @@ def kind(comparison: WorkloadComparison, name: str) -> KindDelta:
 
 
 def dearer(workload: Workload, more: int) -> Workload:
-    """As if the entry of every system call had `more` instructions."""
-    rows = tuple(
-        replace(
+    """As if the vector of every system call had `more` instructions."""
+    vector = workload.functions.index("el0t_64_sync")
+
+    def changed(one: Row) -> Row:
+        added = more * one.calls
+        return replace(
             one,
-            instructions=one.instructions + more * one.calls,
-            entry=one.entry + more * one.calls,
+            instructions=one.instructions + added,
+            entry=one.entry + added,
             values=tuple((value + more, times) for value, times in one.values),
-            functions=(
-                (one.functions[0][0], one.functions[0][1] + more * one.calls),
-                *one.functions[1:],
-            ),
+            functions=tuple((at, count + added * (at == vector)) for at, count in one.functions),
         )
-        if one.handled
-        else one
-        for one in workload.rows
-    )
+
+    rows = tuple(changed(one) if one.handled else one for one in workload.rows)
     whole = sum(one.instructions for one in rows)
     return replace(workload, rows=rows, instructions=whole)
 
