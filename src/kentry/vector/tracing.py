@@ -73,19 +73,19 @@ def read_task_table(file: Path) -> TaskTable:
     tasks: dict[int, Task] = {}
     table = TaskTable()
     for line in text.split("\n")[:-1]:
-        kind, *words = line.split(" ")
+        kind, *fields = line.split(" ")
         try:
             if kind == "task":
-                number, parent, pid, kernel = map(int, words)
+                number, parent, pid, kernel = map(int, fields)
                 tasks[number] = Task(pid, "", (), parent, bool(kernel))
             elif kind == "name":
-                number, name = int(words[0]), bytes.fromhex(words[1]).decode(errors="replace")
+                number, name = int(fields[0]), bytes.fromhex(fields[1]).decode(errors="replace")
                 names = tuple(dict.fromkeys((*tasks[number].names, name)))
                 tasks[number] = msgspec.structs.replace(tasks[number], name=name, names=names)
             elif kind == "begin":
-                table.begin = (int(words[0]), int(words[1]))
+                table.begin = (int(fields[0]), int(fields[1]))
             elif kind == "end":
-                table.records = int(words[2])
+                table.records = int(fields[2])
             else:
                 raise ValueError(kind)
         except (ValueError, KeyError, IndexError) as err:
