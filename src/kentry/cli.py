@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _is_bisecting(argv: Sequence[str]) -> bool:
-    """Whether git bisect run reads the exit code; also of words that cannot be parsed."""
+    """Returns whether git bisect run reads the exit code; also of words that cannot be parsed."""
     # argparse takes --bi for --bisect.
     command = next((word for word in argv if not word.startswith("-")), "")
     return command == "check" and any(

@@ -13,7 +13,7 @@ EXIT_STOP = 128
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The sentence " Did you mean X?" where a known word is close to `word`, or nothing."""
+    """Returns the sentence " Did you mean X?" where a known word is close to `word`, or nothing."""
     # Only an error needs it, and every command imports this module.
     import difflib
 

@@ -21,7 +21,7 @@ GOARCH = {"x86_64": "amd64", "loongarch64": "loong64", "powerpc": "ppc64"}
 
 
 def find_arch(name: str) -> Arch:
-    """The record for a name or alias; UserError lists the supported ones."""
+    """Returns the record for a name or alias; UserError lists the supported ones."""
     for arch in ARCHES.values():
         if name == arch.name or name in arch.aliases:
             return arch

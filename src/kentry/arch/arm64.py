@@ -199,7 +199,7 @@ _OPERATIONS = any_of(
 
 
 def _loads_and_stores(load: bool) -> Iterator[bytes]:
-    """The group "loads and stores" without the atomic ones, SVE's and SME's."""
+    """Yields the group "loads and stores" without the atomic ones, SVE's and SME's."""
     bit = load << 22
     yield bits(0x3F400000, 0x08000000 | bit)  # exclusive, ordered
     yield bits(0x3F400000, 0x09000000 | bit)  # exclusive unprivileged (LSUI)

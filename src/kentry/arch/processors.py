@@ -52,7 +52,7 @@ class _Side(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def machine_for(arch: Arch, processor: Processor, cases: Iterable[str] = ()) -> str:
-    """QEMU's -machine for a boot with these cases, by their names in recordings."""
+    """Returns QEMU's -machine for a boot with these cases, by their names in recordings."""
     bases = (name.partition("+")[0] for name in cases)
     needed = next((arch.machines[base] for base in bases if base in arch.machines), "")
     return needed or processor.machine or arch.machine
@@ -60,7 +60,7 @@ def machine_for(arch: Arch, processor: Processor, cases: Iterable[str] = ()) -> 
 
 @cache
 def table() -> dict[str, dict[str, Processor]]:
-    """The processors of each architecture, by name."""
+    """Returns the processors of each architecture, by name."""
     sides = msgspec.convert(tomllib.loads(_TABLE.read_text(encoding="utf-8")), dict[str, _Side])
     return {
         arch: {
@@ -83,12 +83,12 @@ def names_of(arch: str) -> dict[str, Processor]:
 
 
 def all_names() -> list[str]:
-    """The names and boards of every architecture."""
+    """Returns the names and boards of every architecture."""
     return [name for arch in table() for name in names_of(arch)]
 
 
 def find_processor(arch: Arch, text: str = MAX) -> Processor:
-    """The processor that `text` names in the table; else QEMU will know it, or refuse it.
+    """Returns the processor that `text` names in the table; else QEMU will know it, or refuse it.
 
     UserError where it is one of another architecture.
     """
@@ -114,6 +114,6 @@ def vector_bits(arch: Arch, processor: str, unit: str, length: int | None = None
 
 
 def processor_of_core(arch: Arch, core: str) -> Processor | None:
-    """The processor with a core that LLVM calls so; None where the table has none."""
+    """Returns the processor with a core that LLVM calls so; None where the table has none."""
     rows = table()[arch.name].values()
     return next((row for row in rows if core in (row.name, row.core)), None)

@@ -161,7 +161,7 @@ class VectorSide:
     unmodelled: Mapping[str, str] = field(default_factory=dict)
 
     def unit(self, name: str) -> Unit | None:
-        """The unit of that name."""
+        """Returns the unit of that name."""
         return next((unit for unit in self.units if unit.name == name), None)
 
     def policy_of(self, release: tuple[int, int]) -> str:
@@ -278,12 +278,12 @@ def _byte(mask: int, value: int) -> bytes:
 
 
 def byte_class(fitting: Iterable[int]) -> bytes:
-    """The pattern of one byte that is among `fitting`."""
+    """Returns the pattern of one byte that is among `fitting`."""
     return b"[" + b"".join(b"\\x%02x" % byte for byte in fitting) + b"]"
 
 
 def any_of(*patterns: bytes, but: bytes = b"") -> bytes:
-    """The pattern of what one of `patterns` matches and `but` does not."""
+    """Returns the pattern of what one of `patterns` matches and `but` does not."""
     return (b"(?!" + but + b")" if but else b"") + b"(?:" + b"|".join(patterns) + b")"
 
 

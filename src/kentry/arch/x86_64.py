@@ -80,7 +80,7 @@ _MEMORY = _modrm()
 
 
 def _behind_prefix(prefix: bytes, there: bool, opcode: bytes) -> bytes:
-    """An opcode, where a legacy prefix of that class is before it, or where none is."""
+    """Returns an opcode, where a legacy prefix of that class is before it, or where none is."""
     return (b"(?=" if there else b"(?!") + _LEGACY + prefix + b")" + _LEGACY + _REX + opcode
 
 

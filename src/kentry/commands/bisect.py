@@ -83,11 +83,11 @@ class Options(measuring.TreeOptions):
     log: bool = flag("--log", group=RARE, help="print the steps of the tree's last bisection")
 
     def has_commits(self) -> bool:
-        """Whether a bisection is begun or goes on."""
+        """Returns whether a bisection is begun or goes on."""
         return bool(self.good and self.bad) or self.resume
 
     def inputs(self) -> list[str]:
-        """The tree, where kentry builds its commits itself."""
+        """Returns the tree, where kentry builds its commits itself."""
         return [] if self.run or not self.good else [f"tree:{self.tree}"]
 
     def question(self) -> Question:
@@ -119,7 +119,7 @@ class Options(measuring.TreeOptions):
             ) from err
 
     def origin(self) -> dict[str, str]:
-        """Where the kernels are from, and what shapes them."""
+        """Returns where the kernels are from, and what shapes them."""
         request = self.request()
         texts = {
             "config_set": " ".join(sorted(request.sets)),

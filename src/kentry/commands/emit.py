@@ -123,7 +123,7 @@ def write(
 
 
 def _is_able() -> bool:
-    """Whether output goes to a terminal that can do more than print lines."""
+    """Returns whether output goes to a terminal that can do more than print lines."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 

@@ -63,5 +63,5 @@ def run(options: Options) -> int:
 
 
 def _file_name(text: str) -> str:
-    """A side's name as a file's: "Without this patchset" is without-this-patchset."""
+    """Returns a side's name as a file's: "Without this patchset" is without-this-patchset."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:60]

@@ -52,12 +52,12 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
     picture: Path | None = path_option("--picture", help="write a picture to FILE (.svg)")
 
     def range(self) -> tuple[str, str] | None:
-        """The two commits of A..B, where that is what was named."""
+        """Returns the two commits of A..B, where that is what was named."""
         match = _RANGE.fullmatch(self.kernels[0]) if len(self.kernels) == 1 else None
         return (match[1], match[2] or "HEAD") if match else None
 
     def has_commits(self) -> bool:
-        """Whether a range was named."""
+        """Returns whether a range was named."""
         return self.range() is not None
 
     def inputs(self) -> list[str]:

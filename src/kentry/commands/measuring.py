@@ -34,7 +34,7 @@ SPEC_HELP = (
 
 
 def _case_words(args: argparse.Namespace) -> Iterable[str]:
-    """The cases and groups of the architectures that are named, or of all."""
+    """Yields the cases and groups of the architectures that are named, or of all."""
     names = [name for name in (getattr(args, "arch", None) or "").split(",") if name in ARCHES]
     cases = [case for name in names or ARCHES for case in catalogue(ARCHES[name])]
     return sorted({word for case in cases for word in (case.name, case.group) if word})
@@ -80,7 +80,7 @@ _SEARCHED = ("getppid",)
 
 
 def is_spec(text: str) -> bool:
-    """Whether `text` names a kernel rather than a file."""
+    """Returns whether `text` names a kernel rather than a file."""
     kind = text.partition(":")[0].partition(",")[0]
     return kind in KINDS and not os.path.isfile(text)
 
@@ -156,7 +156,7 @@ class MeasureOptions(KernelOptions):
         return list(self.case)
 
     def measurement(self, arch: Arch) -> ExactOptions:
-        """What to measure, and how; UserError for cases that `arch` does not have."""
+        """Returns what to measure, and how; UserError for cases that `arch` does not have."""
         check_append(self.append or "")
         return ExactOptions(
             cpu=find_processor(arch, self.cpu or MAX).name,
@@ -176,7 +176,7 @@ class MeasureOptions(KernelOptions):
         return replace(self, cpu=cpu, append=append).measurement(arch)
 
     def unit(self, text: str, *, fresh: bool = False) -> Unit:
-        """The spec, or the file of a recording, to measure as the options say."""
+        """Returns the spec, or the file of a recording, to measure as the options say."""
         arch = self.find_arch()
         is_kernel = is_spec(text)
         return Unit(
@@ -214,7 +214,7 @@ class CoreOptions(MeasureOptions):
         return exact if self.cpu else replace(exact, cpu=next(named, exact.cpu))
 
     def check_cores(self) -> None:
-        """UserError, before a kernel is measured, for a --core that cannot be estimated."""
+        """Raises UserError, before a kernel is measured, for a --core that cannot be estimated."""
         if self.core and any(map(is_spec, self.inputs())):
             self._models(self.find_arch())
 
@@ -318,7 +318,7 @@ class MatrixOptions(MeasureOptions):
         return patterns if self.matrix is None else [*patterns, *matrix(arch, self.matrix)]
 
     def measurement(self, arch: Arch) -> ExactOptions:
-        """What to measure, and how; UserError for cases that `arch` does not have."""
+        """Returns what to measure, and how; UserError for cases that `arch` does not have."""
         exact = super().measurement(arch)
         if self.vl:
             patterns = self.case_words(arch)
@@ -352,7 +352,7 @@ def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Record
 
 
 def _file(text: str) -> Path:
-    """The file of a recording; UserError where it looks like a spec, or like a kernel."""
+    """Returns the file of a recording; UserError where it looks like a spec, or like a kernel."""
     if not os.path.exists(text) and ":" in text:
         parse(text)
     if os.path.isfile(text):

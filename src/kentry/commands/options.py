@@ -35,7 +35,7 @@ def option(
     completes: Callable[[argparse.Namespace], Iterable[str]] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A field that is set by one of `flags`, of which the last may name a value: "--cpu N".
+    """Returns a field that is set by one of `flags`, of which the last may name a value: "--cpu N".
 
     `kwargs` are argparse's for add_argument; action="append" makes a tuple.  `completes` returns
     the words that a shell may complete after what is already on the command line.
@@ -49,12 +49,12 @@ def option(
 
 
 def flag(*flags: str, **kwargs: Any) -> Any:
-    """An option that takes no value: True where it is given."""
+    """Returns an option that takes no value: True where it is given."""
     return option(*flags, default=False, action="store_true", **kwargs)
 
 
 def path_option(*flags: str, **kwargs: Any) -> Any:
-    """An option whose value is a file or a folder."""
+    """Returns an option whose value is a file or a folder."""
     return option(*flags, type=values.path, **{"metavar": "FILE", **kwargs})
 
 
@@ -250,7 +250,7 @@ def _complete(
     parsed_args: argparse.Namespace,
     **_: Any,
 ) -> list[str]:
-    """What argcomplete asks for: the words for the last place of a list with commas."""
+    """Returns what argcomplete asks for: the words for the last place of a list with commas."""
     before, comma, _last = prefix.rpartition(",")
     return [f"{before}{comma}{word}" for word in completes(parsed_args)]
 

@@ -72,7 +72,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
     )
 
     def measurement(self, arch: Arch) -> ExactOptions:
-        """What to measure, and how; UserError for cases that `arch` does not have."""
+        """Returns what to measure, and how; UserError for cases that `arch` does not have."""
         probe = probe_with_case(arch, self.case_file) if self.case_file else None
         own = cases_of_file(arch, self.case_file, probe) if self.case_file and probe else []
         of_kentry = replace(self, case=tuple(name for name in self.case if name not in own))

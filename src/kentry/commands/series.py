@@ -68,11 +68,11 @@ class Options(
         return list({arch.name: arch for arch in arches}.values())
 
     def inputs(self) -> list[str]:
-        """The base; commits without one are of the tree here."""
+        """Returns the base; commits without one are of the tree here."""
         return ["tree:."] if is_range(self.base, self.patches) else [self.base]
 
     def check(self) -> None:
-        """UserError for a mistake that can be found before the first build."""
+        """Raises UserError for a mistake that can be found before the first build."""
         arches = self.find_arches()
         if self.core and len(arches) > 1:
             raise UserError(

@@ -48,7 +48,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 
 def decimal(low: float, high: float, what: str) -> Callable[[str], float]:
-    """A parser of decimal numbers above `low` and up to `high`; `what` is their unit."""
+    """Returns a parser of decimal numbers above `low` and up to `high`; `what` is their unit."""
 
     def parse(word: str) -> float:
         value = float(word) if _NUMBER.fullmatch(word) else -1.0
@@ -62,7 +62,7 @@ def decimal(low: float, high: float, what: str) -> Callable[[str], float]:
 
 
 def extent(word: str) -> int | float:
-    """Seconds, a float, where an "s" follows the number; else how many of something."""
+    """Returns seconds, a float, where an "s" follows the number; else how many of something."""
     return decimal(0, 86_400, "seconds")(word[:-1]) if word.endswith("s") else count(word)
 
 

@@ -51,7 +51,7 @@ def aligned(old: Keys, new: Keys, *, abroad: bool) -> Iterator[Pair]:
 
 
 def _common(old: Keys, new: Keys) -> int:
-    """How many instructions both begin with."""
+    """Returns how many instructions both begin with."""
     shorter = min(old.shape[1], new.shape[1])
     a, b = old[:, :shorter], new[:, :shorter]
     differ = np.flatnonzero((a[EQUAL] != b[EQUAL]) | (a[HOME] != b[HOME]))
@@ -75,7 +75,7 @@ def _between(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
 
 
 def _anchors(old: Keys, new: Keys) -> list[Pair]:
-    """Where instructions in a row begin that each path has once, in the order of both."""
+    """Returns where instructions in a row begin that each path has once, in the order of both."""
     before, after = _once(old), _once(new)
     pairs = sorted((before[row], after[row]) for row in before.keys() & after.keys())
     # Of the longest rising sequence of each length: its last number, and the sequence as a chain.

@@ -26,7 +26,7 @@ _Code = defaultdict[int, set[tuple[str, int]]]
 
 
 def changed_functions(old: Recording, new: Recording) -> frozenset[str]:
-    """The functions whose code differs, and those that these call from other places."""
+    """Returns the functions whose code differs, and those that these call from other places."""
     return _changed(tuple(old.code), tuple(new.code))
 
 
@@ -55,7 +55,7 @@ def _changed(old: Sequence[Instruction], new: Sequence[Instruction]) -> frozense
 
 
 def _code(code: Sequence[Instruction]) -> dict[str, _Code]:
-    """Each function's code, a compiler's clones by their own names."""
+    """Returns each function's code, a compiler's clones by their own names."""
     functions: defaultdict[str, _Code] = defaultdict(lambda: defaultdict(set))
     texts = _NUMBER.sub("#", "\n".join(insn.text for insn in code)).split("\n")
     for insn, text in zip(code, texts, strict=False):

@@ -264,7 +264,7 @@ def _is_known(
 
 
 def sum_of(changes: Iterable[Change]) -> Change:
-    """All changes together."""
+    """Returns all changes together."""
     low, high = map(sum, zip(*[Change(0, 0), *changes], strict=True))
     return Change(low, high)
 
@@ -330,7 +330,7 @@ def _called_alike(old: _InContexts, new: _InContexts) -> list[tuple[_InContexts,
 
 
 def _by_sums(old: _InContexts, new: _InContexts) -> tuple[_InContexts, _InContexts]:
-    """All calls as one, unless all contexts have the same number of calls."""
+    """Returns all calls as one, unless all contexts have the same number of calls."""
     if len({len(calls) for side in (old, new) for calls in side.values()}) == 1:
         return old, new
     before, after = ({at: (sum(calls),) for at, calls in side.items()} for side in (old, new))
@@ -397,7 +397,7 @@ def _is_within(some: Set[int], others: Set[int]) -> bool:
 
 
 def _of_contexts(old: Counter[int], new: Counter[int], pairs: Set[int]) -> bool:
-    """Whether each side was just seen in contexts in which the other was not."""
+    """Returns whether each side was just seen in contexts in which the other was not."""
     # One has all counts of the other, or both several in most contexts or one in nearly all, and
     # context by context there is no difference, or as well one way as the other.
     if _is_within(old.keys(), new.keys()):

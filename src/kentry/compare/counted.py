@@ -186,7 +186,7 @@ def _estimates(old: CaseResult, new: CaseResult) -> tuple[EstimateChange, ...]:
 
 
 def _in_contexts(sides: Sides) -> tuple[tuple[FunctionDelta, ...], Change | None]:
-    """The functions, and by how much the count changes, where it depends on the context."""
+    """Returns the functions, and by how much the count changes, where it depends on the context."""
     if sides.by_function is None:
         return (), None
     # The value's own path may not have been recorded in any context.

@@ -46,7 +46,7 @@ _ENTRY_OPTIONS = re.compile(
 
 
 def one_architecture(old: OnTarget, new: OnTarget, remedy: str) -> None:
-    """UserError, with this remedy, where the recordings are of two architectures."""
+    """Raises UserError, with this remedy, where the recordings are of two architectures."""
     if old.kernel["arch"] != new.kernel["arch"]:
         arches = f"{old.kernel['arch']} and {new.kernel['arch']}"
         raise UserError(f"The recordings are of two architectures, {arches}.", remedy)
@@ -85,7 +85,7 @@ def differences(
 
 
 def differing(old: dict[str, Any], new: dict[str, Any], keys: Sequence[str]) -> Iterator[Caveat]:
-    """A caveat for each of the keys of a target or a kernel that the sides differ in."""
+    """Yields a caveat for each of the keys of a target or a kernel that the sides differ in."""
     for key in keys:
         sides = [old.get(key), new.get(key)]
         # The same compiler has another name as a cross compiler.
@@ -131,7 +131,7 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
 
 
 def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:
-    """The noisy metrics of a kernel that both have in one unit."""
+    """Returns the noisy metrics of a kernel that both have in one unit."""
     return [
         metric
         for metric, noisy in old.noisy.items()
@@ -167,7 +167,7 @@ def _metrics_of_one_side(pairs: Sequence[tuple[CaseResult, CaseResult]]) -> Iter
 
 
 def of_both(old: list[Caveat], new: list[Caveat]) -> list[Caveat]:
-    """The caveats of two sides: what both have once, the others with whose they are."""
+    """Returns the caveats of two sides: what both have once, the others with whose they are."""
     common = [caveat for caveat in old if caveat in new]
     return [
         *common,

@@ -18,7 +18,7 @@ _PAGE = 4096
 def layout_change(
     old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch
 ) -> LayoutChange | UnsetType:
-    """What moved between two paths of the same instructions; UNSET where that is nothing.
+    """Returns what moved between two paths of the same instructions; UNSET where that is nothing.
 
     Whole pages that most of the path moved by are taken out: together nothing has moved.
     """

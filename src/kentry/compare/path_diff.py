@@ -138,7 +138,7 @@ def compare_paths(old: Recording, new: Recording, names: Sequence[str]) -> PathC
 
 
 def modal_paths(name: str, old: Recording, new: Recording) -> PathPair | None:
-    """A case's modal paths and their difference; None where one was not recorded."""
+    """Returns a case's modal paths and their difference; None where one was not recorded."""
     paths = []
     for side in (old, new):
         case = side.case(name)
@@ -160,7 +160,7 @@ def _case(recording: Recording, name: str, side: str) -> CaseResult:
 
 
 def _path(case: CaseResult, recording: Recording, side: str) -> list[Instruction]:
-    """The modal path; empty for a case that does not enter the kernel."""
+    """Returns the modal path; empty for a case that does not enter the kernel."""
     if case.modal_path:
         return recording.instructions(case.modal_path)
     counted = case.metrics.get(INSTRUCTIONS)
@@ -179,7 +179,7 @@ def diff_paths(
     arch: Arch,
     notes: Sequence[Caveat] = (),
 ) -> PathDiff:
-    """A case's two paths beside each other, and the functions that have other names."""
+    """Returns a case's two paths beside each other, and the functions that have other names."""
     sides, renamed = _pair(tuple(old), tuple(new), arch.name)
     before, after = sides
     labels = {name: row.name for row in renamed for name, _ in (*row.old, *row.new)}
@@ -200,7 +200,7 @@ def diff_paths(
 
 
 def renames(old: Sequence[Instruction], new: Sequence[Instruction], arch: Arch) -> list[Renamed]:
-    """The functions that have other names, were inlined or were split."""
+    """Returns the functions that have other names, were inlined or were split."""
     return list(_pair(tuple(old), tuple(new), arch.name)[1])
 
 

@@ -66,7 +66,7 @@ def compare_timed(
 
 
 def _samples(metric: NoisyMetric) -> Sequence[TimedProcess]:
-    """The processes of a metric that was measured; none of one that was imported."""
+    """Returns the processes of a metric that was measured; none of one that was imported."""
     return () if "interval" in metric.absent else metric.samples
 
 
@@ -78,7 +78,7 @@ def _row(
     estimate: Effect | None,
     threshold: float,
 ) -> TimedComparison:
-    """The row of the estimate of interleaved groups; without any it has no verdict."""
+    """Returns the row of the estimate of interleaved groups; without any it has no verdict."""
     boots = {process.boot for process in old.samples}
     halves = [
         (side.interval[1] - side.interval[0]) / 2 if side.interval else None for side in (old, new)

@@ -69,7 +69,7 @@ def record(
 
 
 def digest_of(parts: dict[str, Any]) -> str:
-    """A name in the cache for what was made for these."""
+    """Returns a name in the cache for what was made for these."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -105,7 +105,7 @@ def _candidates(kept: Path, cases: Sequence[str]) -> Iterator[Path]:
 
 
 def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str]:
-    """All that the recording of one boot depends on, as texts or their hashes."""
+    """Returns all that the recording of one boot depends on, as texts or their hashes."""
     measured_with = asdict(options)
     for name in ("console_file", "timeout", "probe", "cases"):
         del measured_with[name]
@@ -132,7 +132,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
 
 
 def of_kernel(kernel: Kernel) -> dict[str, str]:
-    """What all that is made of a kernel depends on: the kernel, and kentry's own code."""
+    """Returns what all that is made of a kernel depends on: the kernel, and kentry's own code."""
     symbols = hashlib.sha256(array("Q", kernel.symbols.addresses).tobytes())
     symbols.update("\0".join([kernel.symbols.kinds, *kernel.symbols.names]).encode())
     return {
@@ -147,7 +147,7 @@ def of_kernel(kernel: Kernel) -> dict[str, str]:
 
 
 def code_digest(package: Path = Path(kentry.__file__).parent) -> str:
-    """A hash of the modules that make a recording: all but those of _DOWNSTREAM."""
+    """Returns a hash of the modules that make a recording: all but those of _DOWNSTREAM."""
     digest = hashlib.sha256()
     for file in sorted(package.rglob("*.py")):
         name, content = file.relative_to(package), file.read_bytes()

@@ -72,7 +72,7 @@ def catalogue(arch: Arch, probe: Path | None = None) -> tuple[Case, ...]:
 
 
 def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
-    """The cases that a probe has because of `file`; UserError where there is none."""
+    """Returns the cases that a probe has because of `file`; UserError where there is none."""
     known = catalogue(arch)
     try:
         names = [case.name for case in catalogue(arch, probe)]
@@ -87,7 +87,7 @@ def cases_of_file(arch: Arch, file: Path, probe: Path) -> list[str]:
 
 
 def choose(arch: Arch, wanted: Iterable[str], length: int | None = None) -> list[str]:
-    """The cases of an architecture's catalogue that `wanted` stands for, in its order.
+    """Returns the cases of an architecture's catalogue that `wanted` stands for, in its order.
 
     As match(), each also with a vector state, whose use may be a pattern; nothing wanted means the
     default group.  `length` is the vector length where a name has none.  UserError for a mistake.
@@ -160,7 +160,7 @@ def matrix(arch: Arch, name: str) -> list[str]:
 
 
 def _states(arch: Arch, word: str, length: int | None) -> list[str]:
-    """The names that a word with a state stands for."""
+    """Returns the names that a word with a state stands for."""
     name = CaseName.parse(word)
     assert name.state
     use = name.state.use

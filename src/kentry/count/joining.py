@@ -39,7 +39,7 @@ def joined(recordings: Sequence[Recording]) -> Recording:
 
 
 def only(recording: Recording, names: Sequence[str]) -> Recording:
-    """The cases of these names, without what is of the others alone."""
+    """Returns the cases of these names, without what is of the others alone."""
     measured = [case for case in recording.cases if case.name in names]
     cases, code = only_code_of_paths(measured, recording.code)
     return structs.replace(
@@ -140,7 +140,7 @@ def _added(code: list[Instruction], more: Sequence[Instruction]) -> list[int]:
 
 
 def _check(counted: Recording, timed: Recording) -> list[Caveat]:
-    """UserError where they cannot be joined; caveats where that is not known."""
+    """Raises UserError where they cannot be joined; caveats where that is not known."""
     if not any(case.metrics for case in counted.cases):
         raise UserError("The first recording has no counts.", "kentry record SPEC -o FILE counts.")
     if not any(case.noisy for case in timed.cases):

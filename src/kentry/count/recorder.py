@@ -120,7 +120,7 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
 
 
 def second_boot(options: ExactOptions) -> ExactOptions:
-    """How the same cases are measured in other contexts than those of the first boot.
+    """Returns how the same cases are measured in other contexts than those of the first boot.
 
     docs/methods.md says what a context is and why two boots suffice.  The dentry hash table is so
     small that names of each eighth round meet in chains (fs/dcache.c, dhash_entries=), and memory
@@ -194,7 +194,7 @@ def _boot(kernel: Kernel, target: Runner, options: ExactOptions, update: Update)
 
 
 def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ...]:
-    """The cases with a path that may be another one in another context."""
+    """Returns the cases with a path that may be another one in another context."""
     stateful = {index for index, insn in enumerate(code) if depends_on_context([insn.function])}
     paths = {
         index
@@ -370,7 +370,7 @@ def _clean(phases: Iterable[Phase]) -> Iterator[tuple[Phase, Window]]:
 
 
 def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
-    """Instructions per function, most first; they add up to the path's length."""
+    """Returns instructions per function, most first; they add up to the path's length."""
     counts = Counter(code[index].function for index in path.indexes)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

@@ -48,7 +48,7 @@ def check_options(kernel: Kernel, options: ExactOptions) -> None:
 
 
 def check_length(processor: Processor, unit: str, length: int | None) -> None:
-    """UserError for a vector length in bits that the processor does not have."""
+    """Raises UserError for a vector length in bits that the processor does not have."""
     has = processor.lengths.get(unit, ())
     if length and has and length not in has:
         raise UserError(

@@ -63,7 +63,7 @@ def contexts_of(
 def _made_for(
     kernel: Kernel, arch: Arch, guest: TracedWorkload, options: TraceOptions, update: Update
 ) -> dict[str, Any]:
-    """All that a run depends on."""
+    """Returns all that a run depends on."""
     ran_with = asdict(options)
     for name in ("console_file", "timeout", "tracing"):
         del ran_with[name]

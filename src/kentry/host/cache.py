@@ -50,7 +50,7 @@ def no_space_is_an_error(path: Path) -> Iterator[None]:
 
 
 def check_room(folder: Path, size: int) -> None:
-    """UserError unless `folder` has room for `size` bytes and a few new files."""
+    """Raise UserError unless `folder` has room for `size` bytes and a few new files."""
     # For steps that end badly on a full disk: apt-get update waits two minutes there.
     stat = os.statvfs(folder)
     # Some file systems have no fixed number of files and say 0.
@@ -149,7 +149,7 @@ def kept_file(name: str, content: str | bytes) -> Path:
 
 @contextlib.contextmanager
 def fresh_folder(final: Path) -> Iterator[Path]:
-    """A new empty folder beside `final` that becomes `final` when the block ends well."""
+    """Yield a new empty folder beside `final` that becomes `final` when the block ends well."""
     with no_space_is_an_error(final):
         final.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}."))
@@ -186,7 +186,7 @@ def held(file: Path, update: Update, other: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """An empty folder in the cache, removed when the block ends or by the next call."""
+    """Yield an empty folder in the cache, removed when the block ends or by the next call."""
     base = cache_dir("scratch")
     # Its owner holds a lock on a file in each folder; the kernel releases the lock of a dead one.
     with no_space_is_an_error(base), (base / "lock").open("w") as all_folders:

@@ -34,12 +34,12 @@ _COMPILER_LIMITS = Limits(memory=1 << 30, processes=64, file=64 << 20, seconds=3
 
 
 def probe_file(arch: Arch) -> Path:
-    """The probe's executable; MissingToolError if it is not built."""
+    """Return the probe's executable; MissingToolError if it is not built."""
     return built_file(f"probe-{arch.name}", f"the probe for {arch.name}", arch.compiler_package)
 
 
 def probe_with_case(arch: Arch, file: Path) -> Path:
-    """A probe with a case more, compiled from `file` as guest/case.h says; UserError."""
+    """Return a probe with a case more, compiled from `file` as guest/case.h says; UserError."""
     # The compiler runs in a sandbox: C can name any file, and make gcc write without end.
     if not (_GUEST / "Makefile").exists():
         raise MissingToolError(
@@ -87,19 +87,19 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
 
 
 def floor_files(arch: Arch, kind: str) -> tuple[Path, Path]:
-    """What QEMU boots of a floor, "" or "linux", and its ELF file; MissingToolError."""
+    """Return what QEMU boots of a floor, "" or "linux", and its ELF file; MissingToolError."""
     name = f"floor-{f'{kind}-' if kind else ''}{arch.name}"
     needed = (f"the floor for {arch.name}", arch.compiler_package)
     return built_file(name, *needed), built_file(f"{name}.elf", *needed)
 
 
 def runner_file(arch: Arch) -> Path:
-    """The program that starts workloads in a guest; MissingToolError if it is not built."""
+    """Return the program that starts workloads in a guest; MissingToolError if it is not built."""
     return built_file(f"runner-{arch.name}", f"the runner for {arch.name}", arch.compiler_package)
 
 
 def built_file(name: str, what: str, package: str) -> Path:
-    """A compiled part; `what` names it in the error, `package` has its compiler."""
+    """Return a compiled part; `what` names it in the error, `package` has its compiler."""
     file = _FOLDER / name
     if not file.exists():
         raise MissingToolError(
@@ -143,7 +143,7 @@ def llvm_version(program: Path) -> str:
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """A version's parts, to compare it with another."""
+    """Return a version's parts, to compare it with another."""
     return tuple(map(int, version.split(".")))
 
 

@@ -32,13 +32,13 @@ _REAP_SECONDS = 0.1
 
 
 def command_line(argv: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-    """`argv` as a shell would read it, with the environment variables it adds in front."""
+    """Return `argv` as a shell would read it, with the environment variables it adds in front."""
     settings = [f"{name}={shlex.quote(value)}" for name, value in (env or {}).items()]
     return " ".join([*settings, shlex.join(argv)])
 
 
 def need(program: str, package: str) -> str:
-    """The full path of `program`, or MissingToolError naming the Debian package it is in."""
+    """Return the full path of `program`, or MissingToolError naming the Debian package it is in."""
     path = shutil.which(program)
     if not path:
         raise MissingToolError(
@@ -130,7 +130,7 @@ class Exit:
 
 
 def status_clause(program: str, status: int) -> str:
-    """What a status says: 128 + a signal's number if one ended the program."""
+    """Return what a status says: 128 + a signal's number if one ended the program."""
     if status > 128:
         with contextlib.suppress(ValueError):
             return f"{program} was killed by {signal.Signals(status - 128).name}"

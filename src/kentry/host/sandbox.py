@@ -76,13 +76,13 @@ def confined(
 
 
 def available_memory() -> int:
-    """The bytes that programs can take before the system runs short."""
+    """Return the bytes that programs can take before the system runs short."""
     text = Path("/proc/meminfo").read_text(encoding="ascii")
     return int(text.partition("MemAvailable:")[2].split()[0]) << 10
 
 
 def check() -> None:
-    """MissingToolError where a program can neither be confined nor may run unconfined."""
+    """Raise MissingToolError where a program can neither be confined nor may run unconfined."""
     if not works() and os.environ.get(ALLOW_VARIABLE) != "1":
         raise MissingToolError(
             "bubblewrap, which confines builds and other programs that read what others wrote, is"
@@ -93,7 +93,7 @@ def check() -> None:
 
 @functools.cache
 def works() -> bool:
-    """Whether bubblewrap is installed and the system allows what it does."""
+    """Return whether bubblewrap is installed and the system allows what it does."""
     if not shutil.which(_PROGRAM):
         return False
     done = run([*_base((), ()), *_first_process(Limits()), "true"], check=False)

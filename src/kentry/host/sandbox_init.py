@@ -72,7 +72,7 @@ def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) 
 
 
 def usage() -> tuple[int, int]:
-    """How many threads there are, and the bytes of memory that their processes have."""
+    """Returns how many threads there are, and the bytes of memory that their processes have."""
     threads = pages = 0
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:

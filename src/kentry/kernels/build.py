@@ -82,7 +82,7 @@ class Toolchain:
         return os.pathsep.join(own)
 
     def folders(self, arch: Arch) -> list[Path]:
-        """The folders of the compiler's programs and, beside them, of what these read."""
+        """Return the folders of the compiler's programs and, beside them, of what these read."""
         targets = [Path(target) for _, target in self.links]
         programs = {path.parent for target in targets for path in (target, target.resolve())}
         beside = ("lib", "lib64", "libexec", arch.cross.removesuffix("-"))

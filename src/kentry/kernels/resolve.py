@@ -108,7 +108,7 @@ def line_up(base: str, patches: Sequence[str], update: Update) -> Lineup:
 
 
 def is_range(base: str, patches: Sequence[str]) -> bool:
-    """Whether `base` alone names commits of the tree here, A..B."""
+    """Return whether `base` alone names commits of the tree here, A..B."""
     return not patches and ".." in base and ":" not in base and not Path(base).exists()
 
 

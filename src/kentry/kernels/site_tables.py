@@ -73,7 +73,7 @@ def read_tables(kernel: Kernel) -> list[Sites]:
 def _sites(
     start: int, data: bytes, entry: Entry, relocations: bytes
 ) -> tuple[_Addresses, _Addresses]:
-    """Where a table's sites start and end; none if it is not a number of such entries."""
+    """Return where a table's sites start and end; none if it is not a number of such entries."""
     import numpy as np
 
     whole = len(data) // entry.size if len(data) % entry.size == 0 else 0

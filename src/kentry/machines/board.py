@@ -134,7 +134,7 @@ class BoardMachine(ShellMachine):
             self._command = self._find_command()
 
     def _driver(self, name: str, activate: bool = True) -> Any:
-        """A driver by its class or protocol, None where the target has none."""
+        """Returns a driver by its class or protocol, None where the target has none."""
         from labgrid.exceptions import NoDriverFoundError
 
         try:
@@ -148,7 +148,7 @@ class BoardMachine(ShellMachine):
         return driver
 
     def _find_command(self) -> Any:
-        """The driver that runs commands; the first error where none can be activated."""
+        """Returns the driver that runs commands; the first error where none can be activated."""
         first: Exception | None = None
         for name in _COMMANDS:
             try:
@@ -304,7 +304,7 @@ class BoardMachine(ShellMachine):
         self.run(f"rm -f {there}; ({run}) </dev/null >/dev/null 2>&1 &", MOMENT)
 
     def left(self) -> CommandResult | None:
-        """What became of it, if it has ended; see ShellMachine."""
+        """Returns what became of it, if it has ended; see ShellMachine."""
         lines, _ = self.run(f"cat {self._folder}/left 2>/dev/null", MOMENT)
         ended = lines[-1].strip() if lines else ""
         result = None
@@ -366,7 +366,7 @@ class BoardMachine(ShellMachine):
         return status, late
 
     def _on_a_line(self, command: str) -> str:
-        """The command, or one that runs a script with it where a line takes no more."""
+        """Returns the command, or one that runs a script with it where a line takes no more."""
         if not self.has_console_shell or len(command) <= LINE_CHARACTERS:
             return command
         self.write(f"exec {command}\n".encode(), f"{self._folder}/run")
@@ -405,7 +405,7 @@ def _said(err: BaseException) -> str:
 
 @contextlib.contextmanager
 def open_board(text: str, options: MachineOptions) -> Iterator[Machine]:
-    """The board that "board:PLACE" names, for a `with`."""
+    """Yields the board that "board:PLACE" names, for a `with`."""
     board = BoardMachine(text, options)
     try:
         with contextlib.closing(board):

@@ -166,7 +166,7 @@ class KvmMachine(Machine):
         self._kernel_words = kernel_words(self.arch, self._processor, steadiness, append.split())
 
     def describe(self) -> dict[str, Any]:
-        """What a recording's "target" says of the machine."""
+        """Returns what a recording's "target" says of the machine."""
         return {
             "emulator": f"QEMU {self._emulator.version}",
             "machine": machine_for(self.arch, self._processor),

@@ -86,7 +86,7 @@ class Machine(Protocol):
         """Boots another kernel, and returns when the probe can be run on it."""
 
     def describe(self) -> dict[str, Any]:
-        """What a recording's "target" says of the machine besides what preflight sees."""
+        """Returns what a recording's "target" says of the machine besides what preflight sees."""
         return {}
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class Machine(Protocol):
         return
 
     def check_ended(self, lines: ProbeLines, status: int, stderr: str) -> None:
-        """MachineError unless the probe printed its end mark and ended with status 0."""
+        """Raises MachineError unless the probe printed its end mark and ended with status 0."""
         if status == 0 and lines.ended:
             return
         where = f"after {lines.count} lines" if lines.started else "before it said anything"
@@ -106,7 +106,7 @@ class Machine(Protocol):
         )
 
     def stopped(self, what: str, why: str, name: str = "") -> MachineError:
-        """The error for something that had to be stopped; `why` is Exit.stopped."""
+        """Returns the error for something that had to be stopped; `why` is Exit.stopped."""
         return MachineError(
             f"{what} on {name or self.name} was stopped {why}.",
             "Give it more time, or find out what holds it up there.",
@@ -148,7 +148,7 @@ class ShellMachine(Machine):
             return CommandResult(0, "", err.sentence)
 
     def left(self) -> CommandResult | None:
-        """That command's result where leave() had none; None while it runs."""
+        """Returns that command's result where leave() had none; None while it runs."""
         return None
 
     def reconnect(self) -> None:
@@ -244,7 +244,7 @@ class ShellMachine(Machine):
         )
 
     def _identity(self) -> tuple[str, str]:
-        """The running boot's id and the kernel's release."""
+        """Returns the running boot's id and the kernel's release."""
         result = self.run_command(["sh", "-c", f"cat {_BOOT_ID} && uname -r"], MOMENT)
         answer = result.stdout.split()
         if result.status or len(answer) != 2:
@@ -256,7 +256,7 @@ class ShellMachine(Machine):
         return answer[0], answer[1]
 
     def _check_left(self, command: Sequence[str], result: CommandResult | None) -> str:
-        """The output of the command that ends the running kernel; an error if it failed."""
+        """Returns the output of the command that ends the running kernel; an error if it failed."""
         if result is None:
             return ""
         output = result.stdout + result.stderr
@@ -319,7 +319,7 @@ class ShellMachine(Machine):
 
 
 def _files_of(kernel: str) -> tuple[list[str], list[str]]:
-    """Where a kernel's image may be, and its initrd."""
+    """Returns where a kernel's image may be, and its initrd."""
     if kernel.startswith("/"):
         images = [kernel]
         # /boot/vmlinuz-6.1.0 has /boot/initrd.img-6.1.0 beside it.

@@ -19,7 +19,7 @@ from kentry.progress import Update
 
 
 def open_machine(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
-    """The machine that `text` names, for a `with`; UserError where it names none."""
+    """Returns the machine that `text` names, for a `with`; UserError where it names none."""
     kind, colon, rest = text.partition(":")
     if text == "local":
         return closing(LocalMachine(text))

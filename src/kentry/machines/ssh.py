@@ -245,7 +245,7 @@ class SshMachine(ShellMachine):
 
 @contextlib.contextmanager
 def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
-    """The machine that `text` names, for a `with`."""
+    """Yields the machine that `text` names, for a `with`."""
     # The name of a socket may have 108 bytes, so not in $TMPDIR.
     with (
         tempfile.TemporaryDirectory(

@@ -37,7 +37,7 @@ class Part:
 
 
 def split_calls(path: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:
-    """The path of each system call of a window: each begins where the first one did."""
+    """Yields the path of each system call of a window: each begins where the first one did."""
     if not path:
         return
     starts = [i for i, insn in enumerate(path) if insn.address == path[0].address]
@@ -46,7 +46,7 @@ def split_calls(path: Sequence[Instruction]) -> Iterator[Sequence[Instruction]]:
 
 
 def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
-    """One system call's path in its parts, empty ones left out; they add up to the path."""
+    """Returns one system call's path in its parts, empty ones left out; they add up to the path."""
     depths = call_depths(path, arch)
     in_assembly = [bool(arch.assembly.fullmatch(insn.function)) for insn in path]
     first_c = next((i for i, flag in enumerate(in_assembly) if not flag), len(path))
@@ -66,7 +66,7 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
 
 
 def parts_of(path: Sequence[Instruction], arch: Arch) -> Iterator[str]:
-    """The name of the part that each instruction of a window's path is in."""
+    """Yields the name of the part that each instruction of a window's path is in."""
     for call in split_calls(path):
         for part in parts(call, arch):
             yield from [part.name] * len(part.instructions)
@@ -79,7 +79,7 @@ def reason_of(insn: Instruction, arch: Arch) -> str:
 
 
 def call_depths(path: Sequence[Instruction], arch: Arch) -> list[int]:
-    """How many calls deep each instruction is, 0 in the entry assembly.
+    """Returns how many calls deep each instruction is, 0 in the entry assembly.
 
     A call is over when its return address is reached, so return thunks and tail calls need no
     rules.  Assembly that jumps to C (riscv) makes a call that ends when assembly goes on.
@@ -120,7 +120,7 @@ class Spans(NamedTuple):
 
 
 def spans(path: Sequence[Instruction], arch: Arch) -> Spans:
-    """The spans of a window's path; each of its system calls begins outside of any call."""
+    """Returns the spans of a window's path; each of its system calls begins outside of any call."""
     spans: list[Span] = []
     inner: list[int] = []
     for call in split_calls(path):

@@ -80,7 +80,7 @@ class EventCounter:
         ]
 
     def _is_at(self, marker: Marker, index: int) -> bool:
-        """Whether the instruction itself is the marker's, wherever the path came from."""
+        """Returns whether the instruction itself is the marker's, wherever the path came from."""
         insn, function = self._code[index], self._functions[index]
         if marker.outside and marker.outside.fullmatch(function):
             return False
@@ -148,5 +148,5 @@ class EventCounter:
 
 @cache
 def _cause_of(function: str) -> str:
-    """The cause that a function stands for, or nothing."""
+    """Returns the cause that a function stands for, or nothing."""
     return next((cause for cause, pattern in _CAUSES if pattern.fullmatch(function)), "")

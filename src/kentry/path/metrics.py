@@ -74,12 +74,12 @@ def effects(code: str, arch: Arch) -> Effects:
 
 @cache
 def is_far(before: str, code: str, arch: Arch) -> bool:
-    """Whether two instructions in a row make one jump or call to a fixed address."""
+    """Returns whether two instructions in a row make one jump or call to a fixed address."""
     return bool(re.match(arch.decoding.far, bytes.fromhex(before + code), re.DOTALL))
 
 
 def readable_text(insn: Instruction, arch: Arch) -> str:
-    """The instruction's text, by capstone where the emulator has no name for it."""
+    """Returns the instruction's text, by capstone where the emulator has no name for it."""
     if not arch.capstone or not _NAMELESS.match(insn.text):
         return insn.text
     import capstone
@@ -166,7 +166,7 @@ def _straddling(path: Sequence[Instruction]) -> Counter[int]:
 
 
 def amounts_of_accesses(accesses: Sequence[Access]) -> Amounts:
-    """What follows from one window's loads and stores."""
+    """Returns what follows from one window's loads and stores."""
     sums: Amounts = {name: Counter() for name in OF_CALLS}
     for access in accesses:
         sums["stores" if access.is_store else "loads"][access.position] = 1
@@ -201,7 +201,7 @@ def unreported(path: Sequence[Instruction], accesses: Sequence[Access], arch: Ar
 
 
 def stack_bytes(path: Sequence[Instruction], accesses: Sequence[Access], arch: Arch) -> int:
-    """The bytes between the ends of what the stack pointer accesses, added over stacks."""
+    """Returns the bytes between the ends of what the stack pointer accesses, added over stacks."""
     spans: dict[int, tuple[int, int]] = {}
     for access in accesses:
         if arch.by_stack_pointer.search(path[access.position].text):

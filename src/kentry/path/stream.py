@@ -38,7 +38,7 @@ _DEEPEST = 3
 
 
 def stream(path: Sequence[Instruction], arch: Arch) -> tuple[tuple[str, str], ...]:
-    """Each instruction's function, a compiler's clone by its own name, and its text."""
+    """Returns each instruction's function, a compiler's clone by its own name, and its text."""
     if not path:
         return ()
     text = "\n".join(insn.text for insn in path)
@@ -87,7 +87,7 @@ class _Parts:
                 return
 
     def follow(self, line: str) -> str:
-        """The line as it is compared; what it does to registers is noted."""
+        """Returns the line as it is compared; what it does to registers is noted."""
         if match := self._linking.high.match(line):
             self._held[match[1]] = None
         elif _UNKNOWN.match(line):
@@ -123,7 +123,7 @@ class Folded(NamedTuple):
 
 
 def fold(path: Sequence[Instruction]) -> list[Folded]:
-    """The path with equal rounds in a row as one; the times add up to the path's length."""
+    """Returns the path with equal rounds in a row as one; the times add up to the path's length."""
     rows = [Folded(insn, position, 1) for position, insn in enumerate(path)]
     for _ in range(_DEEPEST):
         before = len(rows)

@@ -88,12 +88,12 @@ def _quality(name: str) -> tuple[bool, int, str]:
 
 @lru_cache(maxsize=1 << 14)
 def base_name(function: str) -> str:
-    """A function's name without what compilers append: foo for foo.constprop.0."""
+    """Returns a function's name without what compilers append: foo for foo.constprop.0."""
     return _CLONE.sub("", function)
 
 
 def depends_on_context(functions: Iterable[str]) -> bool:
-    """Whether a path of these functions may be another one in another context."""
+    """Returns whether a path of these functions may be another one in another context."""
     return any(_STATEFUL.fullmatch(name) for name in functions)
 
 
@@ -103,7 +103,7 @@ def why_in_context(function: str) -> str:
 
 
 def why(modal: Mapping[str, int], other: Mapping[str, int]) -> str:
-    """What a path with `other` instructions a function did that the modal one did not."""
+    """Returns what a path with `other` instructions a function did that the modal one did not."""
     extra = Counter(other)
     extra.subtract(modal)
     grown = [name for name, count in extra.most_common() if count > 0]

@@ -76,7 +76,7 @@ class CaseName:
 
     @classmethod
     def parse(cls, text: str) -> CaseName:
-        """The parts of any text; what fits no part stays in `call`."""
+        """Returns the parts of any text; what fits no part stays in `call`."""
         match = _NAME.fullmatch(text)
         assert match
         state = None
@@ -106,7 +106,7 @@ class CaseName:
 
 
 def is_use(text: str) -> bool:
-    """Whether `text` is a use: one of USES, or 1/K with K from 2 to MOST_CALLS."""
+    """Returns whether `text` is a use: one of USES, or 1/K with K from 2 to MOST_CALLS."""
     every = _EVERY.fullmatch(text)
     return text in USES or bool(every and 2 <= int(every[1]) <= MOST_CALLS)
 
@@ -124,7 +124,7 @@ def parse_size(text: str) -> int:
 
 
 def size_name(size: int) -> str:
-    """The shortest text that the probe reads as `size` bytes."""
+    """Returns the shortest text that the probe reads as `size` bytes."""
     for unit, power in (("M", 20), ("K", 10)):
         if size % (1 << power) == 0:
             return f"{size >> power}{unit}"

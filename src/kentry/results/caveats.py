@@ -258,7 +258,7 @@ unchecked = Template("unchecked", "not checked by the machine's own counter: {}"
 
 
 def some(names: list[str]) -> str:
-    """The first names, and how many more there are."""
+    """Returns the first names, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -433,7 +433,7 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
         return [row for row in self.exact if row.metric != INSTRUCTIONS]
 
     def counted(self, case: str, metric: str = INSTRUCTIONS) -> CaseComparison | None:
-        """The row of an exact metric; None where it was not compared."""
+        """Returns the row of an exact metric; None where it was not compared."""
         return next((row for row in self.exact if (row.name, row.metric) == (case, metric)), None)
 
     @property

@@ -34,7 +34,7 @@ _DUMP_DEPTH = 3
 
 
 def schema_of(file: Path) -> str:
-    """The schema that a JSON file names; empty where it is no such file."""
+    """Returns the schema that a JSON file names; empty where it is no such file."""
     try:
         return str(_load(file, "file", "")[0].get("schema"))
     except RecordingError:
@@ -128,7 +128,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def printable_error(err: Exception | str) -> str:
-    """The beginning of an error's text, which may repeat what a file has."""
+    """Returns the beginning of an error's text, which may repeat what a file has."""
     return printable(str(err)[:_ERROR_LENGTH])
 
 
@@ -157,7 +157,7 @@ def checksum_of(document: dict[str, Any]) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """A struct, or structs in lists and dicts, as the lists, dicts and scalars of JSON."""
+    """Returns a struct, or structs in lists and dicts, as the lists, dicts and scalars of JSON."""
     if isinstance(value, Struct):
         config = value.__struct_config__
         document = {config.tag_field: config.tag} if config.tag_field else {}
@@ -185,7 +185,7 @@ def _fields(form: type[Struct]) -> list[tuple[str, str, Any]]:
 
 
 def about(text: str, **limits: Any) -> Meta:
-    """What the JSON schema says of a field, and its limits."""
+    """Returns what the JSON schema says of a field, and its limits."""
     return Meta(description=text, **limits)
 
 

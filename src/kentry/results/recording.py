@@ -187,7 +187,7 @@ class KernelPath(Struct, frozen=True, kw_only=True):
 
 
 def renumbered(paths: Iterable[Runs], numbers: Sequence[int]) -> Iterator[Runs]:
-    """Paths in a code where instruction n has place places[n]."""
+    """Yields paths in a code where instruction n has place places[n]."""
 
     @cache
     def moved(first: int, count: int) -> Runs:
@@ -222,7 +222,7 @@ class Metric(Struct, frozen=True, tag_field="assume", tag="exact"):
 
     @staticmethod
     def of(samples: dict[int, int]) -> Metric:
-        """The metric of a histogram that is not empty."""
+        """Returns the metric of a histogram that is not empty."""
         return Metric(exact.mode(samples), tuple(samples.items()))
 
     @property
@@ -412,7 +412,7 @@ class CodeFile(Struct):
         return CodeFile(tuple(functions), rows, tuple(lines_of), tuple(lines), tables)
 
     def unpacked(self) -> list[Instruction]:
-        """The instructions; ValueError where one names what is not there."""
+        """Returns the instructions; ValueError where one names what is not there."""
         names, rows, lines_of = self.functions, self.instructions, self.places or ()
         source_lines = self.source_lines or ((),) * len(rows)
         if len(source_lines) != len(rows):
@@ -525,7 +525,7 @@ class CaseResult(Struct, frozen=True):
         return exact.histogram((context.value, 1) for context in self.contexts)
 
     def has_context(self, count: int) -> bool:
-        """Whether some context has the count, or none is known."""
+        """Returns whether some context has the count, or none is known."""
         return not self.contexts or count in self.values
 
     @property
@@ -655,7 +655,7 @@ class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/
                 raise ContradictionError(f"{case.name} {what}")
 
     def case(self, name: str) -> CaseResult | None:
-        """The case of that name, if it was measured."""
+        """Returns the case of that name, if it was measured."""
         return next((case for case in self.cases if case.name == name), None)
 
     @property
@@ -691,7 +691,7 @@ class Measured(Struct, OnTarget, frozen=True):
 
 
 def _problems(case: CaseResult, instructions: int, contexts: int) -> Iterator[str]:
-    """What a case names that is not in its file."""
+    """Yields what a case names that is not in its file."""
     for context in case.contexts:
         if context.context >= contexts or (context.path or 0) >= max(1, len(case.paths)):
             yield "a context or its path that is not there"
@@ -765,7 +765,7 @@ def _contradictions_of_windows(case: CaseResult) -> Iterator[str]:
 
 
 def read_recording(file: Path) -> Recording:
-    """The recording in `file`; RecordingError says where in the file it is wrong."""
+    """Returns the recording in `file`; RecordingError says where in the file it is wrong."""
     return read_document(file, Recording, "Make it again with kentry record.")
 
 
@@ -775,7 +775,7 @@ def write_recording(recording: Recording, file: Path) -> None:
 
 
 def to_file(recording: Recording) -> dict[str, Any]:
-    """The recording as JSON with a checksum, which the reader compares."""
+    """Returns the recording as JSON with a checksum, which the reader compares."""
     document = to_json(recording)
     first = {"schema": document["schema"], "tool": document["tool"]}
     return first | {"checksum": checksum_of(document)} | document
@@ -793,7 +793,7 @@ _CASE_KEYS = (
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
-    """The recording as the file has it."""
+    """Returns the recording as the file has it."""
     document = structs_to_json(replace(recording, cases=[], code=[]))
     document["cases"] = [_case_to_json(case, recording) for case in recording.cases]
     document["code"] = structs_to_json(CodeFile.packed(recording.code))

@@ -41,7 +41,7 @@ def _mean_of_kept(values: Sequence[float]) -> float:
 
 
 def values_by_boot(processes: Processes) -> dict[int, list[float]]:
-    """The values of each boot's processes, boots in ascending order."""
+    """Returns the values of each boot's processes, boots in ascending order."""
     boots = defaultdict(list)
     for process in processes:
         boots[process.boot].append(value_of(process))
@@ -49,7 +49,7 @@ def values_by_boot(processes: Processes) -> dict[int, list[float]]:
 
 
 def values_by_group(processes: Processes) -> dict[tuple[int, int], list[float]]:
-    """The values of the processes of each (boot, group), in the order of their slots."""
+    """Returns the values of the processes of each (boot, group), in the order of their slots."""
     groups = defaultdict(list)
     for process in sorted(processes, key=lambda process: process.slot):
         groups[process.boot, process.group].append(value_of(process))

@@ -58,7 +58,7 @@ _NAME = re.compile(r'(?<=["/])[A-Z][A-Za-z]+(?=")')
 
 
 def schemas() -> dict[str, str]:
-    """The text of each schema, by its file's name."""
+    """Returns the text of each schema, by its file's name."""
     return {
         file_name(structs[0]): _NAME.sub(
             lambda match: _PUBLISHED.get(match[0], match[0]), dump(schema(structs, _complete))
@@ -68,7 +68,7 @@ def schemas() -> dict[str, str]:
 
 
 def file_name(struct: type[Struct]) -> str:
-    """The name of the struct's schema below schema/."""
+    """Returns the name of the struct's schema below schema/."""
     _, kind, version = str(struct.__struct_config__.tag).split("/")
     return f"{kind}-{version}.schema.json"
 

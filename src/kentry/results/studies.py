@@ -258,7 +258,7 @@ class Provisional(Struct, frozen=True, kw_only=True):
     functions: tuple[FunctionDelta, ...] = ()
 
     def __str__(self) -> str:
-        """The commit, what it changes, and the functions that change most."""
+        """Returns the commit, what it changes, and the functions that change most."""
         functions = sorted(self.functions, key=lambda function: -abs(function.delta))[:_NAMED]
         names = ", ".join(f"{function.name} {function.delta:+d}" for function in functions)
         return (
@@ -498,7 +498,7 @@ class Check(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/c
         return [row for row in self.rows if (row.value if "+" in row.budget else row.high) is None]
 
     def of_verdict(self, verdict: Verdict) -> list[CheckRow]:
-        """The rows that have this verdict."""
+        """Returns the rows that have this verdict."""
         return [row for row in self.rows if row.verdict == verdict]
 
 

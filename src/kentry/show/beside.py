@@ -135,12 +135,12 @@ def layout_blocks(
 
 
 def counted(value: int, row: CaseComparison | Cell) -> str:
-    """A count, marked where it is a sum that no context has."""
+    """Returns a count, marked where it is a sum that no context has."""
     return f"{value}{NO_COUNT * row.sum_of_contexts}"
 
 
 def sum_notes(rows: Iterable[CaseComparison]) -> list[Block]:
-    """What that mark means; [] where no row has it."""
+    """Returns what that mark means; [] where no row has it."""
     return [Prose(SUM_NOTE)] if any(row.sum_of_contexts for row in rows) else []
 
 
@@ -182,7 +182,7 @@ def _cell(metric: MetricStep | None) -> str:
 
 
 def part_table(amounts: Mapping[str, Mapping[str, int]]) -> Table:
-    """A row a metric, a column a part of the path, and their sum."""
+    """Returns a row a metric, a column a part of the path, and their sum."""
     names = list(dict.fromkeys(part for own in amounts.values() for part in own))
     table = Table([text_column("metric"), *map(Column, names), Column("sum")])
     for metric, own in amounts.items():
@@ -223,7 +223,7 @@ def _models(versions: Iterable[str]) -> str:
 
 
 def cycle_blocks(cases: Iterable[CaseResult | AnnotatedCase]) -> list[Block]:
-    """A row a core and case that has estimates; or []."""
+    """Returns a row a core and case that has estimates; or []."""
     columns = [*map(text_column, ("case", "core")), *map(Column, ("cycles", "steady"))]
     table = Table([*columns, text_column("limited by", wraps=True)], keys=2)
     every: list[str] = []
@@ -241,7 +241,7 @@ def cycle_blocks(cases: Iterable[CaseResult | AnnotatedCase]) -> list[Block]:
 
 
 def cycle_range(cycles: Estimate | Share | Cycles) -> str:
-    """The cycles, "from - to" where figures are ranges; ">=" where figures are missing."""
+    """Returns the cycles, "from - to" where figures are ranges; ">=" where figures are missing."""
     return f">= {cycles.low:g}" if cycles.missing else _span(cycles.low, cycles.high)
 
 
@@ -425,7 +425,7 @@ def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = 
 
 
 def _short(value: float) -> str:
-    """A cost to a tenth, from 1000 on without decimals: no figure is more precise."""
+    """Returns a cost to a tenth, from 1000 on without decimals: no figure is more precise."""
     return f"{value:.0f}" if value >= 1000 else f"{round(value, 1):.15g}"
 
 

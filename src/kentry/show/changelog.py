@@ -25,7 +25,7 @@ _FUNCTION_WIDTH = 50
 
 
 def recording_changelog(recording: Recording) -> Layout:
-    """The counts of one kernel, vector states as a matrix, and how they were measured."""
+    """Returns the counts of one kernel, vector states as a matrix, and how they were measured."""
     arch = find_arch(recording.kernel["arch"])
     blocks: list[Block] = []
     if cases := cases_without_state(recording):

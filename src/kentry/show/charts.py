@@ -231,7 +231,7 @@ def _extent(values: Iterable[float], room: float, nothing: float = 0) -> tuple[f
 
 
 def waterfall(base: int, bars: Sequence[Point], label: str) -> Markup:
-    """The count from the base to the last row: a bar a step, joined by lines."""
+    """Returns the count from the base to the last row: a bar a step, joined by lines."""
     totals = list(accumulate((round(bar.y) for bar in bars), initial=base))
     plot = _Plot(label)
     low, high = _extent(totals, 0.15)
@@ -318,7 +318,7 @@ def line(
 
 
 def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:
-    """A row a change: its interval as a line, the noise floor around zero as a band."""
+    """Returns a row a change: its interval as a line, the noise floor around zero as a band."""
     edges = [0.0]
     for row in rows:
         edges += [row.percent or 0, *(row.interval or ()), row.floor or 0, -(row.floor or 0)]

@@ -179,7 +179,7 @@ def _timed_fold(
 
 
 def verdict_table(indent: str = "", width: int | None = None) -> Table:
-    """A table for rows of (case, old, "->", new, change and verdict)."""
+    """Returns a table for rows of (case, old, "->", new, change and verdict)."""
     values = map(Column, ("old", "", "new"))
     columns = [text_column("case", most=40), *values, text_column("verdict", wraps=True)]
     return Table(columns, headings=False, indent=indent, gap=1, width=width)
@@ -227,7 +227,7 @@ def _verdict(row: Row) -> str:
 
 
 def _word(row: Row) -> str:
-    """The verdict; of a metric of layout only what is sure."""
+    """Returns the verdict; of a metric of layout only what is sure."""
     return _LAYOUT_WORDS.get(row.verdict, row.verdict) if row.metric in OF_LAYOUT else row.verdict
 
 
@@ -261,7 +261,7 @@ def timed_values(row: TimedComparison) -> tuple[str, str]:
 
 
 def timed_change(row: TimedComparison) -> str:
-    """The change with its interval and confidence: '-1.7 % [-2.0, -1.3], 99 %'."""
+    """Returns the change with its interval and confidence: '-1.7 % [-2.0, -1.3], 99 %'."""
     if row.confidence is None or not row.interval:
         return bare_change(row)
     # A look's own interval is wider; all of them together hold with the plan's confidence.
@@ -269,14 +269,14 @@ def timed_change(row: TimedComparison) -> str:
 
 
 def bare_change(row: TimedComparison) -> str:
-    """The change in per cent of old, and its interval: '-1.7 % [-2.0, -1.3]'."""
+    """Returns the change in per cent of old, and its interval: '-1.7 % [-2.0, -1.3]'."""
     if row.percent is None:
         return f"{row.delta:+.6g}"
     return numbers.change_with_interval(row.percent, row.interval)
 
 
 def timed_verdict(row: TimedComparison) -> str:
-    """The verdict with its reason, the detectable change, or "layout"."""
+    """Returns the verdict with its reason, the detectable change, or "layout"."""
     if row.verdict == UNDECIDED:
         return f"{UNDECIDED}: {row.reason}" if row.reason else UNDECIDED
     if row.verdict == SAME and row.detectable:
@@ -310,7 +310,7 @@ def timing_facts(comparison: Comparison, *, named: bool = False) -> list[str]:
 
 
 def changelog_times(rows: Sequence[TimedComparison]) -> Iterator[Block]:
-    """A line a case and metric: both values, the change with its interval, the verdict."""
+    """Yields a line a case and metric: both values, the change with its interval, the verdict."""
     metrics: dict[str, list[TimedComparison]] = {}
     for row in rows:
         metrics.setdefault(row.metric, []).append(row)

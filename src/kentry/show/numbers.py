@@ -13,7 +13,7 @@ Interval = tuple[float, float]
 
 
 def signed(value: int) -> str:
-    """A change of a count with its sign: "+2", "-3", "0"."""
+    """Returns a change of a count with its sign: "+2", "-3", "0"."""
     return f"{value:+d}" if value else "0"
 
 
@@ -27,7 +27,7 @@ def significant(value: float, digits: int = SIGNIFICANT) -> str:
 
 
 def number(value: float | None) -> str:
-    """A count as it is, a time or rate with six digits; "-" if it is not known."""
+    """Returns a count as it is, a time or rate with six digits; "-" if it is not known."""
     if value is None:
         return "-"
     return significant(value) if isinstance(value, float) else str(value)
@@ -49,7 +49,7 @@ def duration(ns: float) -> str:
 
 
 def change(delta: float, old: float, digits: int = 1) -> str:
-    """`delta` in per cent of `old`, with more decimals where these would make it zero."""
+    """Returns `delta` in per cent of `old`, with more decimals where these would make it zero."""
     while True:
         text = f"{100 * delta / old:+.{digits}f}"
         if not delta or float(text):
@@ -58,7 +58,7 @@ def change(delta: float, old: float, digits: int = 1) -> str:
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """A number of per cent with this many significant digits; "-" if it is not known."""
+    """Returns a number of per cent with this many significant digits; "-" if it is not known."""
     if value is None or not math.isfinite(value):
         return "-"
     return f"{significant(value, digits)} %"
@@ -71,7 +71,7 @@ def fixed_percent(value: float, digits: int) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """`part` in per cent of `whole`; "-" if there is no whole."""
+    """Returns `part` in per cent of `whole`; "-" if there is no whole."""
     if not whole:
         return "-"
     digits = f"{100 * part / whole:.1f}"
@@ -97,7 +97,7 @@ def decimals(half: float, most: int = 4) -> int:
 
 
 def fixed(value: float, digits: int) -> str:
-    """A number with this many decimals; less than 0 rounds it to tens."""
+    """Returns a number with this many decimals; less than 0 rounds it to tens."""
     return f"{round(value, digits):.{max(0, digits)}f}"
 
 
@@ -114,7 +114,7 @@ def with_interval(value: float, interval: Interval | None) -> tuple[str, str]:
 
 
 def change_with_interval(percent: float, interval: Interval | None) -> str:
-    """A change in per cent and its interval: "+1.02 % [+0.96, +1.08]"."""
+    """Returns a change in per cent and its interval: "+1.02 % [+0.96, +1.08]"."""
     if interval is None or not all(map(math.isfinite, interval)):
         return f"{percent:+.1f} %, no interval"
     low, high = interval

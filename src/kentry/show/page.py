@@ -41,7 +41,7 @@ _IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
 def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
-    """The whole page; `notes` are sentences about all documents."""
+    """Returns the whole page; `notes` are sentences about all documents."""
     script, style = _part("page.js"), _part("charts.css") + _part("page.css")
     variables = {
         "documents": documents,

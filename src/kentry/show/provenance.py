@@ -169,7 +169,7 @@ def facts_of_sides(
 
 
 def by_side(label: str, texts: Mapping[str, str]) -> Iterator[str]:
-    """One sentence if all sides have the same text, or else one for each side."""
+    """Yields one sentence if all sides have the same text, or else one for each side."""
     if len(set(texts.values())) == 1:
         yield f"{label}: {next(iter(texts.values()))}"
     else:
@@ -197,7 +197,7 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
 
 
 def window_facts(counted: Sequence[tuple[int, int]]) -> list[str]:
-    """How many windows a case has; each count is (agreeing windows, windows)."""
+    """Returns how many windows a case has; each count is (agreeing windows, windows)."""
     if not counted:
         return []
     low, high = min(windows for _, windows in counted), max(windows for _, windows in counted)
@@ -208,7 +208,7 @@ def window_facts(counted: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def not_measured_fact(measured: Collection[str], axes: Collection[str] = (INSTRUCTIONS,)) -> str:
-    """What was not measured: of instructions, time and cache misses, and architectures."""
+    """Returns what was not measured: of instructions, time and cache misses, and architectures."""
     others = [name for name in ARCHES if name not in measured]
     more = f", other architectures: {', '.join(others)}" if others else ""
     absent = [word for word in (INSTRUCTIONS, "time") if word not in axes]
@@ -216,6 +216,6 @@ def not_measured_fact(measured: Collection[str], axes: Collection[str] = (INSTRU
 
 
 def caveat_facts(notes: Iterable[Caveat]) -> list[str]:
-    """A sentence for each caveat except "not time", which begins the list."""
+    """Returns a sentence for each caveat except "not time", which begins the list."""
     texts = dict.fromkeys(n["text"] for n in notes if n["kind"] != caveats.not_time()["kind"])
     return [harmless(f"note: {text}") for text in texts]

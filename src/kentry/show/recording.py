@@ -90,7 +90,7 @@ def cases_without_state(recording: Recording) -> list[CaseResult]:
 
 
 def case_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
-    """The caveats of cases, except what the matrix says of those with a state."""
+    """Yields the caveats of cases, except what the matrix says of those with a state."""
     for case in cases:
         in_matrix = case.parsed.state and not case.metrics[INSTRUCTIONS].is_decided
         for caveat in case.caveats:

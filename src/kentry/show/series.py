@@ -250,7 +250,7 @@ def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def summary_blocks(series: Series) -> list[Block]:
-    """What the table leaves out and what it says: sentences, then the totals."""
+    """Returns what the table leaves out and what it says: sentences, then the totals."""
     groups, unchanged = grouped(series)
     measured = any(row.patch and row.cases for row in series.rows)
     sentences = []
@@ -336,7 +336,7 @@ def _patches(rows: Collection[PatchRow], of_one: str = "", of_several: str = "")
 
 
 def _gaps(series: Series) -> Iterator[tuple[str, str]]:
-    """The steps that are not against the row above because that one was not measured."""
+    """Yields the steps that are not against the row above because that one was not measured."""
     for arch in series.base:
         last, missing = 0, False
         for row in series.rows:

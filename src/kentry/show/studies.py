@@ -183,7 +183,7 @@ def _change(delta: Real, old: Real | None) -> str:
 
 
 def _where(searched: studies.Log | studies.Bisection) -> str:
-    """The architecture, and the emulated processor where all was measured on one."""
+    """Returns the architecture, and the emulated processor where all was measured on one."""
     cpu = searched.origin.get("cpu")
     return f"{searched.arch}, cpu {cpu}" if cpu else searched.arch
 
@@ -259,7 +259,7 @@ def log_chart(log: studies.Log) -> Chart:
 
 
 def _sparkline(log: studies.Log, levels: str) -> Iterator[str]:
-    """A character a kernel, or a stretch of kernels, whose last one stands for it.
+    """Yields a character a kernel, or a stretch of kernels, whose last one stands for it.
 
     A kernel that was not tried has the value of both sides where these are the same.
     """
@@ -417,7 +417,7 @@ def check_layout(check: studies.Check) -> Layout:
 
 
 def summary(check: studies.Check) -> str:
-    """How many budgets there are, and how many of them do not hold: a sentence."""
+    """Returns how many budgets there are, and how many of them do not hold: a sentence."""
     total = len(check.rows)
     counts = {
         word: len(check.of_verdict(word))
@@ -463,7 +463,7 @@ def _table(check: studies.Check) -> Table:
 
 
 def _measured(row: studies.CheckRow) -> str:
-    """The number, or the first and last of what it may be."""
+    """Returns the number, or the first and last of what it may be."""
     if row.low is None or row.high is None or row.low == row.high:
         return number(row.value if row.low is None or row.high is None else row.low)
     return f"{number(row.low)}..{number(row.high)}"

@@ -68,12 +68,12 @@ def plain(text: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """`text`, its end replaced by "..." where it is longer than `width`."""
+    """Returns `text`, its end replaced by "..." where it is longer than `width`."""
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 
 def wrapped(text: str, first: str = "", then: str = "  ", width: int | None = None) -> list[str]:
-    """The lines of a sentence, of 75 columns at most; no hyphen is broken, nor "12 %"."""
+    """Returns the lines of a sentence, of 75 columns at most; no hyphen is broken, nor "12 %"."""
     lines = textwrap.wrap(
         plain(text).replace(" %", "\xa0%"),
         WIDTH if width is None else width,

@@ -162,5 +162,5 @@ def _instruction_line(line: Line) -> str:
 
 
 def _shown(insn: PlacedInstruction) -> str:
-    """The text, without the function's name where it names its own."""
+    """Returns the text, without the function's name where it names its own."""
     return plain(insn.text.replace(f"<{insn.function}+", "<+"))

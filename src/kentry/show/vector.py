@@ -237,7 +237,7 @@ def _user_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
 
 
 def statistics_to_json(trace: VectorTrace, statistics: Statistics) -> dict[str, Any]:
-    """The same as kentry/vector-statistics/1: sums, shares, gaps, and every user task."""
+    """Returns the same as kentry/vector-statistics/1: sums, shares, gaps, and every user task."""
     gaps, counts, tasks = statistics.gaps, statistics.counts, statistics.tasks
     document = documents.StatisticsDocument(
         tool={"name": "kentry", "version": __version__},
@@ -489,7 +489,7 @@ def _sweep_sentences(
 
 
 def value_text(family: str, value: int) -> str:
-    """A swept value to three digits: 100ms of a timeout, 12 of a count."""
+    """Returns a swept value to three digits: 100ms of a timeout, 12 of a count."""
     return duration(value).replace(" ", "") if family.startswith("timeout") else str(value)
 
 

@@ -134,7 +134,7 @@ def process_value(values: Sequence[float] | Array, blocks: int) -> float:
 
 
 def _cut(count: int, trim: float) -> int:
-    """How many values to leave out on each side; 1e-9, so that 0.1 * 30 is 3."""
+    """Returns how many values to leave out on each side; 1e-9, so that 0.1 * 30 is 3."""
     return int(trim * count + 1e-9)
 
 

@@ -14,7 +14,7 @@ _MAJORITY = 0.5
 
 
 def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """The histogram of (value, times) pairs, sorted by value."""
+    """Returns the histogram of (value, times) pairs, sorted by value."""
     counts: Counter[int] = Counter()
     for value, times in samples:
         counts[value] += times
@@ -27,7 +27,7 @@ def mode(samples: Mapping[int, int]) -> int:
 
 
 def is_decided(samples: Mapping[int, int]) -> bool:
-    """Whether more than half of the windows agree on the commonest value."""
+    """Returns whether more than half of the windows agree on the commonest value."""
     return samples[mode(samples)] > _MAJORITY * sum(samples.values())
 
 

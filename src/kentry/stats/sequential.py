@@ -74,7 +74,7 @@ def _two_sided(boundary: float) -> float:
 
 @lru_cache(maxsize=512)
 def boundaries(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
-    """The two-sided boundary of each look, in standard errors.
+    """Returns the two-sided boundary of each look, in standard errors.
 
     Each side gets alpha / 2.  Paths that cross both are neglected, as usual: their share is below
     alpha^2.

@@ -105,7 +105,7 @@ def decide(mean: Mean, criteria: Criteria, groups: int) -> Effect:
 
 
 def _fraction(logarithm: float) -> float:
-    """A ratio's logarithm as a change; bounded, because JSON has no infinity."""
+    """Returns a ratio's logarithm as a change; bounded, because JSON has no infinity."""
     return math.expm1(min(logarithm, 100.0))
 
 
@@ -123,7 +123,7 @@ def noise_floor(mean: Mean) -> float:
 
 
 def more_groups(size: float, half: float, floor: float, bound: float) -> float | None:
-    """The multiple of groups that should decide; bounds shrink with the root of the number.
+    """Returns the multiple of groups that should decide; bounds shrink with the root of the number.
 
     An effect closer to the threshold than half of it counts as half the threshold away.
     """
@@ -137,7 +137,7 @@ def more_groups(size: float, half: float, floor: float, bound: float) -> float |
 
 
 def least_units(alpha: float) -> int:
-    """How many groups (or boots) an interval needs that misses with probability `alpha`.
+    """Returns how many groups (or boots) an interval needs that misses with probability `alpha`.
 
     However small their spread, a few units are no surer than their signs, which agree by chance:
     a level of 2**-k takes k - 1 units.  That is 6 at 1 % and 16 at 1e-5.
@@ -146,7 +146,7 @@ def least_units(alpha: float) -> int:
 
 
 def too_few(estimate: Effect, criteria: Criteria, count: int, unit: str) -> Effect:
-    """The estimate without a verdict, from `count` groups or boots (`unit`)."""
+    """Returns the estimate without a verdict, from `count` groups or boots (`unit`)."""
     least = least_units(criteria.alpha)
     return replace(
         estimate,
@@ -157,7 +157,7 @@ def too_few(estimate: Effect, criteria: Criteria, count: int, unit: str) -> Effe
 
 
 def without_spread(effect: float, criteria: Criteria, groups: int) -> Effect:
-    """The estimate of an effect (a logarithm) that has no interval."""
+    """Returns the estimate of an effect (a logarithm) that has no interval."""
     return Effect(
         effect=_fraction(effect),
         confidence=1 - criteria.alpha,
@@ -168,7 +168,7 @@ def without_spread(effect: float, criteria: Criteria, groups: int) -> Effect:
 
 
 def logarithms(values: Array) -> Array:
-    """The logarithms; ValueError unless all values are finite and above 0."""
+    """Returns the logarithms; ValueError unless all values are finite and above 0."""
     if not np.all(np.isfinite(values) & (values > 0)):
         raise ValueError("only values that are finite and above 0 can be compared as ratios")
     result: Array = np.log(values)
@@ -216,7 +216,7 @@ def compare_groups(
 
 
 def contrasts(group: Group) -> Array:
-    """A group's effect and two null contrasts; all vary alike if all processes are alike.
+    """Returns a group's effect and two null contrasts; all vary alike if all processes are alike.
 
     ValueError if a side has no value, or a value has no logarithm.
     """

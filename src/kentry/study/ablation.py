@@ -95,7 +95,7 @@ def _is_on(option: Option, recording: Recording) -> bool:
 def _try(
     unit: Unit, options: Sequence[Option], how: str, sets: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Outcome]:
-    """What becomes of the unit with each option's `sets` on top of what the user set."""
+    """Returns what becomes of the unit with each option's `sets` on top of what the user set."""
     units = []
     for number, option in enumerate(options, start=1):
         settings = {s.partition("=")[0]: s for s in (*unit.request.sets, *sets[option.name])}

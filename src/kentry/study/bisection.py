@@ -41,7 +41,7 @@ Measure = Callable[[Sequence[int]], Sequence[bool]]
 def first_step(
     last: int, measure: Measure, like_last: Callable[[int], bool | None], at_once: int = 1
 ) -> tuple[int, int]:
-    """Two positions across the middle; `like_last` is None where noise hides it."""
+    """Returns two positions across the middle; `like_last` is None where noise hides it."""
     low, high = 0, last
     without: set[int] = set()
     while indexes := _next(low, high, without, at_once):
@@ -79,7 +79,7 @@ def all_steps(
 
 
 def _next(low: int, high: int, without: set[int], at_once: int) -> list[int]:
-    """The next positions to try: in the middle, or farther off where that has no value."""
+    """Returns the next positions to try: in the middle, or farther off where that has no value."""
     free = [index for index in range(low + 1, high) if index not in without]
     failed = high - low - 1 - len(free)
     if not failed:
@@ -191,11 +191,11 @@ class Search:
         ]
 
     def apart(self, old: Commit, new: Commit) -> Difference:
-        """How far two measured commits are apart."""
+        """Returns how far two measured commits are apart."""
         return self.commits.apart(old.name, new.name, self.case)
 
     def delta(self, jump: Jump) -> Real:
-        """How far a jump's ends are apart."""
+        """Returns how far a jump's ends are apart."""
         return self.apart(jump.before, jump.culprit).delta
 
     def value(self, commit: Commit) -> Real:
@@ -219,7 +219,7 @@ class Search:
         return after
 
     def differ(self, old: Commit, new: Commit, least: Real = 0) -> bool:
-        """Whether two measured commits surely differ, and by at least so much."""
+        """Returns whether two measured commits surely differ, and by at least so much."""
         apart = self.apart(old, new)
         return apart.is_sure and abs(apart.delta) >= least
 
@@ -285,7 +285,7 @@ class Search:
 
 
 def measure_ends(commits: Commits, *ends: Commit) -> list[Recording]:
-    """The recordings of commits that must have one; KernelError says why one has not."""
+    """Returns the recordings of commits that must have one; KernelError says why one has not."""
     recordings = []
     for commit in ends:
         [recording] = commits.measure([commit], boot=True)
@@ -351,7 +351,7 @@ def bisect(
 
 
 def _why_not_searched(search: Search, old: Recording) -> UserError | Caveat | None:
-    """Why no change of the case can be searched, if none can."""
+    """Returns why no change of the case can be searched, if none can."""
     good, start, bad = search.span.good, search.span.start, search.span.bad
     whole = search.apart(good, bad)
     if whole.low == whole.high == 0:
@@ -452,7 +452,7 @@ def _answer(search: Search, own: Path) -> Answer:
 
 
 def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> Culprit | Caveat:
-    """The commit of a jump, measured again; or that it has another value then."""
+    """Returns the commit of a jump, measured again; or that it has another value then."""
     commits, commit = search.commits, jump.culprit
     before = search.value(jump.before)
     if search.ask.verify:

@@ -140,7 +140,7 @@ def _budgets(document: dict[str, Any], lines: Mapping[Keys, int]) -> Iterator[Bu
 
 
 def _limit(value: Any, key: str) -> tuple[str, Fraction, bool, bool]:
-    """A value's text, its number, and whether that is added, and in per cent."""
+    """Returns a value's text, its number, and whether that is added, and in per cent."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         # Neither nan nor inf is in the range.
         if not 0 <= value <= _MOST:

@@ -141,7 +141,7 @@ def cases_to_measure(
 def _chosen(
     names: Sequence[str], arch: str, patterns: Sequence[str], budgets: Budgets
 ) -> Sequence[str]:
-    """Those of the cases with a budget that the user chose; UserError where none has."""
+    """Returns those of the cases with a budget that the user chose; UserError where none has."""
     try:
         return match(names, arch, patterns) if patterns else names
     except UserError as err:
@@ -212,7 +212,7 @@ def _compared(
 def _row(
     asked: _Asked, recording: Recording, baseline: Recording | None, comparison: Comparison | None
 ) -> CheckRow:
-    """What was measured, held against the budget."""
+    """Returns what was measured, held against the budget."""
     budget, metric, case = asked.budget, asked.budget.metric, recording.case(asked.name)
     row = CheckRow(
         name=asked.name,
@@ -359,7 +359,7 @@ def _by_context(case: CaseResult, metric: str) -> tuple[tuple[int, int], ...]:
 
 
 def _fraction(value: float) -> Fraction:
-    """The number as it is written: 0.0025 is 1/400."""
+    """Returns the number as it is written: 0.0025 is 1/400."""
     return Fraction(str(value))
 
 
@@ -410,7 +410,7 @@ def renew(
 
 
 def new_limits(budgets: Budgets, check: Check) -> dict[Budget, Real]:
-    """The most that was measured for each limit; one of all architectures only grows."""
+    """Returns the most that was measured for each limit; one of all architectures only grows."""
     limits: dict[Budget, Real] = {}
     for budget in budgets.of_arch(check.measured.kernel["arch"]):
         rows = [

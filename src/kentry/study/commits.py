@@ -82,7 +82,7 @@ class Difference:
 
 
 def value(recording: Recording, case: str, metric: str) -> Real:
-    """The metric's value; UserError where the recording has none."""
+    """Returns the metric's value; UserError where the recording has none."""
     result = recording.case(case)
     if not result:
         names = ", ".join(case.name for case in recording.cases)
@@ -121,7 +121,7 @@ class Pair:
         return compare(self.old, self.new, list(self.cases), metrics)
 
     def difference(self, case: str) -> Difference:
-        """The difference of one case; UserError where a side does not have the metric."""
+        """Returns the difference of one case; UserError where a side does not have the metric."""
         metric = self.metric
         delta = value(self.new, case, metric) - value(self.old, case, metric)
         if row := self.comparison.counted(case, metric):
@@ -192,7 +192,7 @@ class Kernels:
             self._built[commit.name] = self._built[like]
 
     def compiled(self, commit: Commit, update: Update) -> tuple[str, ...] | None:
-        """Which files that the commit changes its kernel is made of; None: not known."""
+        """Returns which files that the commit changes its kernel is made of; None: not known."""
         made = made_of.read(cache_dir("built") / self._plan(commit.name, update).key())
         if made is None or not commit.parents:
             return None
@@ -200,14 +200,14 @@ class Kernels:
         return tuple(path for _, path in changed if path in made.files)
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
-        """What it costs to measure the commits anew, a clause."""
+        """Returns what it costs to measure the commits anew, a clause."""
         plans = [self._plan(commit.name, update) for commit in commits]
         builds = sum(not proof_of(plan).exists() for plan in plans)
         whole = f"{builds} whole builds, from nothing, and " if builds else ""
         return f"{whole}{len(plans)} boots"
 
     def made_with(self, commit: Commit, update: Update) -> list[str]:
-        """What a kernel and its recording are made with, besides the source."""
+        """Returns what a kernel and its recording are made with, besides the source."""
         plan = self._plan(commit.name, update)
         config = hashlib.sha256(plan.config.text().encode()).hexdigest()
         emulator = emulator_of(self._arch, self._options).version
@@ -339,7 +339,7 @@ class Commits:
         return [self._recordings.get(commit.name) for commit in commits]
 
     def measure_anew(self, commit: Commit, own: Path) -> Recording:
-        """A second recording, once a run; KernelError where the commit has none now."""
+        """Returns a second recording, once a run; KernelError where the commit has none now."""
         if commit.name not in self._anew:
             unit = self.measurer.unit(commit, {}, self.update, own)
             [(_, outcome)] = outcomes(self.measurer.function, [unit], self.update)
@@ -357,12 +357,12 @@ class Commits:
         return self._recordings[commit.name]
 
     def has(self, commit: Commit, case: str) -> bool:
-        """Whether the commit has a recording with the case."""
+        """Returns whether the commit has a recording with the case."""
         recording = self._recordings.get(commit.name)
         return recording is not None and recording.case(case) is not None
 
     def value(self, commit: Commit, case: str) -> Real | None:
-        """The value of a case of a commit, None where it was not measured."""
+        """Returns the value of a case of a commit, None where it was not measured."""
         return self._from_first(commit.name, case) if self.has(commit, case) else None
 
     def sums(self, case: str) -> list[Caveat]:
@@ -443,7 +443,7 @@ def step_line(step: Step) -> str:
 
 
 def steps_in(folder: Path) -> Iterator[Step]:
-    """The steps that a run wrote down; UserError where they are damaged."""
+    """Yields the steps that a run wrote down; UserError where they are damaged."""
     try:
         lines = (folder / _STEPS).read_bytes().splitlines()
     except FileNotFoundError:
@@ -456,7 +456,7 @@ def steps_in(folder: Path) -> Iterator[Step]:
 
 
 def provisional_in(folder: Path) -> list[Provisional]:
-    """What a search named and did not verify yet."""
+    """Returns what a search named and did not verify yet."""
     try:
         return msgspec.json.decode((folder / _PROVISIONAL).read_bytes(), type=list[Provisional])
     except (OSError, msgspec.MsgspecError):
@@ -499,7 +499,7 @@ class State:
         return kept
 
     def absent(self) -> UserError:
-        """The error that there is none."""
+        """Returns the error that there is none."""
         return UserError(
             f"The tree '{self._tree}' has no bisection.", "Begin one: --good COMMIT --bad COMMIT."
         )

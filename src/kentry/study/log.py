@@ -33,7 +33,7 @@ def log_tree(
     at_once: int,
     fresh: bool,
 ) -> Log:
-    """The history of a range: its ends, each `every`th commit, and where those differ."""
+    """Returns the history of a range: its ends, each `every`th commit, and where those differ."""
     # The kernels and recordings are in the cache; this folder says how they hang together.
     made_with = measurer.made_with(span.bad, update)
     key = " ".join([str(span.folder), *question.cases, cache.code_digest(), *made_with])

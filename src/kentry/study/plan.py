@@ -84,7 +84,7 @@ class Outcome:
         return Problem(self.status, self.error.sentence, f"{self.error.detail}\n{remedy}".strip())
 
     def measured(self) -> Recording:
-        """The recording; raises the error where there is none."""
+        """Returns the recording; raises the error where there is none."""
         if self.error:
             raise self.error
         assert self.recording
@@ -97,7 +97,7 @@ def outcomes(
     update: Update | None = None,
     executor: Executor | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
-    """What `function` makes of each unit, as they finish; what it raises ends the plan.
+    """Yields what `function` makes of each unit, as they finish; what it raises ends the plan.
 
     `executor` has the interface of concurrent.futures; None: one after another, here.  `update`
     shows the progress of all; None: each unit shows its own.
@@ -116,7 +116,7 @@ def outcomes(
 
 
 def measure_all(units: Sequence[Unit]) -> list[Recording]:
-    """The recordings of the units, in their order; raises the first error."""
+    """Returns the recordings of the units, in their order; raises the first error."""
     return [outcome.measured() for _, outcome in outcomes(perform, units)]
 
 
@@ -175,7 +175,7 @@ def proof_of(planned: build.Build) -> Path:
 
 
 def _stand_in(unit: Unit, update: Update) -> tuple[str, str]:
-    """The status and the name of a stand-in that the unit's kernel needs no boot beside."""
+    """Returns the status and the name of a stand-in that the unit's kernel needs no boot beside."""
     if not unit.stand_ins:
         return MEASURED, ""
     known = {other.name: made_of.read(cache_dir("built") / other.built) for other in unit.stand_ins}

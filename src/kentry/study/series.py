@@ -105,7 +105,7 @@ def origin_of(lineup: Lineup) -> dict[str, str]:
 
 
 def notes_of(lineup: Lineup) -> list[Caveat]:
-    """What a reader must know of how the patches were read and applied."""
+    """Returns what a reader must know of how the patches were read and applied."""
     notes = [caveats.series_note(note) for note in lineup.notes]
     if lineup.base_commit and lineup.base_commit != lineup.base.commit:
         notes.append(caveats.other_base(lineup.base_commit, lineup.base_spec))
@@ -116,7 +116,7 @@ def notes_of(lineup: Lineup) -> list[Caveat]:
 
 
 def _not_compiled(units: Sequence[Unit], old: Revision, new: Revision) -> Iterator[str]:
-    """The architectures whose kernel of `old` is provably made of none of the changes."""
+    """Yields the architectures whose kernel of `old` is provably made of none of the changes."""
     changed = changed_files(old.repository.git.folder, old.commit, new.commit)
     for unit in units:
         planned = build.plan(old, find_arch(unit.arch), unit.request, lambda fraction, now: None)
@@ -244,7 +244,7 @@ def _rows(
 def _first_to_last(
     kernels: Sequence[PatchKernels], columns: Sequence[SeriesColumn], rows: Sequence[PatchRow]
 ) -> tuple[dict[str, CaseComparison], list[Caveat]]:
-    """The change of each column, and what else differs that no row tells."""
+    """Returns the change of each column, and what else differs that no row tells."""
     base = kernels[0].recordings
     last = {arch: recording for row in kernels for arch, recording in row.recordings.items()}
     told = {caveat["text"] for row in rows for caveat in row.caveats}
@@ -334,7 +334,7 @@ def _metric(
     compared: CaseComparison | None,
     last: Cell | None,
 ) -> MetricStep | None:
-    """A metric and its step; None where the windows or contexts do not agree on it."""
+    """Returns a metric and its step; None where the windows or contexts do not agree on it."""
     own = case.metrics.get(name)
     # In the context of the row before, if that has a value.
     known = compared if last and last.metrics.get(name) else None

@@ -166,7 +166,7 @@ def _save(bits: int, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _undecided(bits: int, m: Any) -> bool:
-    """Whether the policy decides if access is on after a load."""
+    """Returns whether the policy decides if access is on after a load."""
     return m.drops and not m.always_open and not bits & FULL
 
 
@@ -199,7 +199,7 @@ def _load(bits: int, want: bool, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _owns(bits: int, m: Any) -> bool:
-    """Whether a task owns the registers after its load."""
+    """Returns whether a task owns the registers after its load."""
     return m.loads_closed or bits & OPEN != 0
 
 
@@ -223,7 +223,7 @@ def _call(bits: int, want: bool, m: Any, counts: Any, i: int) -> int:
 
 @compiled
 def _may_drop(bits: int, m: Any) -> bool:
-    """Whether access can be dropped at a system call."""
+    """Returns whether access can be dropped at a system call."""
     if not (bits & OPEN and m.drops) or m.always_open:
         return False
     return not bits & ZA if m.za else m.discards

@@ -65,7 +65,7 @@ class Family(NamedTuple):
         return self.name + {"": "", TIME: ":T", BREAK_EVEN: "[:N]"}[self.parameter]
 
     def fits(self, base: Mechanism) -> bool:
-        """Whether an architecture's mechanism can have the policy."""
+        """Returns whether an architecture's mechanism can have the policy."""
         return not self.needs or bool(getattr(base, self.needs))
 
 
