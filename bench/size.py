@@ -33,7 +33,7 @@ BUDGET = {
     "machines": 1342,
     "models": 984,
     "path": 1257,
-    "results": 3331,
+    "results": 3333,
     "show": 5568,
     "stats": 693,
     "study": 2541,

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a kind is.  kentry/boot/guest_counts.py has the same numbers. */
+/* What a kind is.  kentry/count/workload.py has the same numbers. */
 enum what {
 	IS_USER, /* a program's own instructions, one value for each stay in user mode */
 	IS_FIRMWARE,
@@ -71,7 +71,8 @@ struct accounts_end {
 	int complete;
 	uint64_t missed;
 	/* Of stretches between readings of the guest's clock without sleep: how many, their
-	 * instructions, how many more these are than the clock says. */
+	 * instructions with each iteration of a REP one, how many more these are than
+	 * the clock says. */
 	uint64_t readings, compared;
 	int64_t ahead;
 };

@@ -23,7 +23,7 @@
 
 #include "accounts.h"
 
-/* The same numbers as kentry.vector.trace.Event. */
+/* The same numbers as kentry.boot.task_hooks.Event. */
 enum event {
 	EVENT_SYSCALL = 1, /* ENTRY_SYSCALL, ENTRY_FAULT, ENTRY_INTERRUPT: tasks_isa.h */
 	EVENT_EXIT = 4,

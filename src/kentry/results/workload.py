@@ -130,7 +130,9 @@ class Clock(Struct, frozen=True):
     """The count held against the guest's clock, on which an instruction takes 1 ns."""
 
     readings: Annotated[Count, about("Stretches between two readings in which nothing slept")]
-    instructions: Annotated[Count, about("That were dispatched in them")]
+    instructions: Annotated[
+        Count, about("That were dispatched in them; of an x86 REP instruction each time")
+    ]
     ahead: Annotated[
         int,
         about(
