@@ -44,7 +44,7 @@ CELLS = (
 # Kinds of entry whose median the page has.
 LARGEST = 3
 # The kernel's functions that keep the state of vector and floating-point units, in Linux 6.1 to
-# 7.0: arch/arm64/kernel/fpsimd.c, entry-fpsimd.S; arch/riscv/kernel/vector.c, fpu.S;
+# 7.3: arch/arm64/kernel/fpsimd.c, entry-fpsimd.S; arch/riscv/kernel/vector.c, fpu.S;
 # arch/x86/kernel/fpu/.
 VECTOR = {
     "arm64": re.compile(r"(\w+_)?(sve|sme|fpsimd)_\w+"),
