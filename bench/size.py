@@ -26,7 +26,7 @@ BUDGET = {
     "boot": 2531,
     "commands": 3144,
     "compare": 2232,
-    "count": 1683,
+    "count": 1682,
     "host": 1391,
     "importing": 448,
     "kernels": 3907,
@@ -36,7 +36,7 @@ BUDGET = {
     "results": 3333,
     "show": 5568,
     "stats": 693,
-    "study": 2541,
+    "study": 2537,
     "time": 1582,
     "vector": 3009,
 }
