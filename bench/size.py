@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 3009,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37142
+TESTS_BUDGET = 37146
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

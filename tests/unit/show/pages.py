@@ -10,6 +10,7 @@ from typing import Any
 from kentry.commands.pages import report
 from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths
+from kentry.compare.workload import compare_workloads
 from kentry.results import recording
 from kentry.results.document import dump, to_json
 from kentry.results.workload import read_workload
@@ -30,6 +31,7 @@ HOSTILE = (
 def files(folder: Path) -> dict[str, list[Path]]:
     """By kind, the files of a page; all but the replay, which takes seconds to make."""
     old, new = recording.read_recording(OLD), recording.read_recording(NEW)
+    before, after = (read_workload(GOLDEN / f"workload{end}.json") for end in ("-6.1", ""))
     documents: dict[str, Mapping[str, Any]] = {
         "comparison": to_json(compare(old, new)),
         "path-diff": to_json(compare_paths(old, new, ["getppid"])),
@@ -39,7 +41,8 @@ def files(folder: Path) -> dict[str, list[Path]]:
         "log": to_json(test_golden.a_log()),
         "ablation": to_json(test_golden.an_ablation()),
         "check": json.loads((GOLDEN / "check.json").read_text()),
-        "workload": to_json(read_workload(GOLDEN / "workload.json")),
+        "workload": to_json(after),
+        "workload-comparison": to_json(compare_workloads([before], [after])),
         "timed": recording.to_json(timed({"getppid": 80.0, "read": 200.0})),
         "timed-new": recording.to_json(timed({"getppid": 82.0, "read": 199.0}, (1, 2))),
     }

@@ -31,7 +31,8 @@ from tests.unit.show.samples import table
 
 KINDS_HERE = (
     *("recording", "two-recordings", "comparison", "path-diff", "series", "uneven-series"),
-    *("bisection", "log", "ablation", "check", "workload", "timed", "timed-comparison"),
+    *("bisection", "log", "ablation", "check", "workload", "workload-comparison"),
+    *("timed", "timed-comparison"),
 )
 
 
@@ -157,7 +158,7 @@ FREE = frozenset(
 
 def free_keys(kind: str) -> frozenset[str]:
     """Of a workload's row, `what` is one of a few words."""
-    return FREE - {"what"} if kind == "workload" else FREE
+    return FREE - {"what"} if kind.startswith("workload") else FREE
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS_HERE if not one.startswith("t")])
