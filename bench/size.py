@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 450,
     "arch": 1640,
     "boot": 2531,
-    "commands": 3144,
+    "commands": 3151,
     "compare": 2232,
     "count": 1682,
     "host": 1391,
@@ -38,10 +38,10 @@ BUDGET = {
     "stats": 693,
     "study": 2537,
     "time": 1582,
-    "vector": 3009,
+    "vector": 2868,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37146
+TESTS_BUDGET = 37155
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -21,6 +21,7 @@ from kentry.errors import UserError
 from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import arch_of
 from kentry.kernels.spec import FLOOR_CASES, KINDS, parse
+from kentry.results.case_name import CaseName
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.study.plan import Unit, measure_all
 
@@ -158,10 +159,16 @@ class MeasureOptions(KernelOptions):
     def measurement(self, arch: Arch) -> ExactOptions:
         """Returns what to measure, and how; UserError for cases that `arch` does not have."""
         check_append(self.append or "")
+        processor, patterns = find_processor(arch, self.cpu or MAX), self.case_words(arch)
+        cases = tuple(choose(arch, patterns))
+        # The cases' names do not tell the architecture's own default length from the processor's.
+        for state in (CaseName.parse(pattern).state for pattern in patterns):
+            if state and processor.name != MAX:
+                check_length(processor, state.unit, state.length)
         return ExactOptions(
-            cpu=find_processor(arch, self.cpu or MAX).name,
+            cpu=processor.name,
             append=self.append or "",
-            cases=tuple(choose(arch, self.case_words(arch))),
+            cases=cases,
             windows=WINDOWS,
             path_windows=PATHS,
             timeout=self.timeout or BOOT_SECONDS,

@@ -131,6 +131,15 @@ def test_a_core_without_that_vector_length(capsys: pytest.CaptureFixture[str]) -
         assert f"neoverse-v1 has no vectors of {length} bits" in err and "vl=256" in err
 
 
+def test_a_processor_without_the_length_that_a_case_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """128 is arm64's own default, which a case's name leaves out."""
+    words = ("record", "debian:6.12", "--arch", "arm64", "--case", "getppid+vec=once+vl=128")
+    status, _, err = printed(capsys, *words, "--cpu", "neoverse-v1")
+    assert status == 2 and "neoverse-v1 has no vectors of 128 bits" in err
+
+
 def test_a_recording_of_another_processor_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     words = ("diff", OLD, NEW, "--case", "getppid", "--core", "cortex-a76")
     for more in ((), ("--changelog",)):
