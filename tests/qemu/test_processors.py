@@ -139,6 +139,14 @@ def test_another_init_and_the_guests_own_clock_count_the_same(
     assert ticks, console
     nanoseconds, loop = _TICK[arch]
     counted = int(ticks[1], 16) * nanoseconds / _CALLS - loop
-    recorded = json.loads(RECORDED.read_text())[arch][name]
-    assert recorded["kernel"] == kernel.release or kernel.release is None
-    assert abs(counted - recorded["getppid"]) < 0.2
+    assert abs(counted - recorded_getppid(arch, name, kernel.release)) < 0.2
+
+
+def recorded_getppid(arch: str, name: str, release: str | None) -> int:
+    """The page's count, or one of now where Debian has another kernel since."""
+    row = json.loads(RECORDED.read_text())[arch][name]
+    if row["kernel"] == release:
+        return int(row["getppid"])
+    where = ("record", KERNEL, "--arch", arch, "--cpu", name, "--case", "getppid")
+    document = json.loads(kentry(*where, "--json", "-q").stdout)
+    return int(document["cases"][0]["metrics"]["instructions"]["value"])
