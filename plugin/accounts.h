@@ -63,7 +63,7 @@ void accounts_task(uint32_t program);
 void accounts_call(uint32_t kind, uint32_t program);
 void accounts_add(uint32_t kind, enum part part, uint32_t function, uint32_t program,
 		  uint64_t instructions);
-/* A call or a stay has ended, with so many instructions. */
+/* A call, or a stay in user mode, has ended after this number of instructions. */
 void accounts_ended(uint32_t kind, uint64_t instructions);
 
 struct accounts_end {
