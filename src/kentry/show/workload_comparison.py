@@ -45,7 +45,7 @@ def workload_comparison_layout(comparison: WorkloadComparison, shown: int | None
         f"{program}: {kernel_name(old.kernel)} \u2192 {kernel_name(new.kernel)}",
         summary,
         [
-            Prose(summary),
+            InText([Prose(summary)]),
             *map(Prose, _sentences(comparison, program, changed)),
             InText([*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]),
             InText(processor_lines(old.target, new.target)),

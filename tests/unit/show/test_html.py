@@ -361,6 +361,12 @@ def test_times_have_their_distribution_and_floor(tmp_path: Path) -> None:
     assert sum(heights) == 80
 
 
+def test_the_verdicts_of_a_program_on_two_kernels_stand_once(
+    of_kind: dict[str, list[Path]],
+) -> None:
+    assert page_of(of_kind["workload-comparison"]).text.count("of 33 kinds of kernel entry") == 1
+
+
 def test_a_workload_has_each_kind_and_its_functions_in_tables_and_in_the_chart() -> None:
     page = page_of([GOLDEN / "workload.json"])
     workload = read_workload(GOLDEN / "workload.json")
