@@ -21,15 +21,15 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 450,
+    "(loose)": 499,
     "arch": 1640,
-    "boot": 2531,
-    "commands": 3151,
+    "boot": 2559,
+    "commands": 3265,
     "compare": 2232,
-    "count": 1682,
+    "count": 1687,
     "host": 1391,
     "importing": 448,
-    "kernels": 3907,
+    "kernels": 3922,
     "machines": 1342,
     "models": 984,
     "path": 1257,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2868,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37169
+TESTS_BUDGET = 37404
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

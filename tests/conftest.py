@@ -40,6 +40,12 @@ def progress_is_shown() -> None:
     set_quiet(False)
 
 
+@pytest.fixture(autouse=True)
+def settings_are_kentrys_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's settings would change what a test sees."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """golden(name, text) fails unless tests/golden/NAME holds the text; --update writes it."""

@@ -12,11 +12,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
 from kentry import __version__
 from kentry.commands import emit, options
-from kentry.errors import EXIT_MISTAKE, EXIT_STOP, KentryError, UserError
+from kentry.commands.settings import settings
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, EXIT_STOP, KentryError, UserError
 from kentry.host import interrupt
 from kentry.progress import printable, set_quiet
 
@@ -49,6 +51,20 @@ VECTOR_EXAMPLES = (
     "kentry vector replay shell-arm64.parquet",
     "kentry vector costs",
 )
+
+# What kentry prints where no command is named.
+_FIRST_USE = """\
+kentry measures what it costs a program to enter and leave the Linux kernel: it boots the kernel
+under QEMU and counts every kernel instruction. The same kernel gives the same count everywhere.
+
+  kentry doctor                                    print what is missing here
+  kentry record debian:6.12 --case getppid         measure a kernel of Debian's
+  kentry diff debian:6.1 debian:6.12 --arch arm64  compare two, function by function
+  kentry series v6.12..topic                       measure each patch of a git branch
+  kentry stat --case getppid                       time a system call on this machine
+
+kentry help lists all commands; kentry help COMMAND shows a command's options.
+"""
 
 log = logging.getLogger("kentry")
 
@@ -156,17 +172,24 @@ def _run(argv: list[str]) -> int:
     if sys.stdout is None:
         raise UserError("There is no standard output.", "Open it, or send it to a file.")
     anywhere, argv = options.take_anywhere(argv)
+    if not argv:
+        sys.stdout.write(_FIRST_USE)
+        sys.stdout.flush()
+        return EXIT_DONE
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
-    parser = build_parser(argv[0] if argv else "")
+    parser = build_parser(argv[0])
     args, rest = parser.parse_known_args(argv, anywhere)
     if rest:
         args.parser.refuse(rest)
-    command = args.command
-    chosen = options.read(command.Options, args)
+    command, defaults = args.command, settings()
+    if defaults.mirror:
+        os.environ.setdefault("KENTRY_MIRROR", defaults.mirror)
+    here = Path(os.path.expanduser(defaults.tree or "."))
+    chosen = options.read(command.Options, args, color=defaults.color or emit.AUTO, tree=here)
     if chosen.verbose:
         log.setLevel(logging.INFO)
-    set_quiet(chosen.quiet, colourless=getattr(args, "color", None) == emit.NEVER)
+    set_quiet(chosen.quiet, colourless=getattr(chosen, "color", None) == emit.NEVER)
     code: int = command.run(chosen)
     sys.stdout.flush()
     interrupt.check()

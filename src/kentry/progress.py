@@ -14,6 +14,8 @@ Update = Callable[[float | None, str], None]
 # In a pipe: seconds between two lines of the same state, and of different ones, at least.
 _PLAIN_LINE_SECONDS = 10.0
 _STATE_SECONDS = 1.5
+# What remains is said once a stage has lasted so long and come so far.
+_LEFT_AFTER_SECONDS, _LEFT_AFTER = 2.0, 0.02
 
 _quiet = _colourless = False
 
@@ -33,12 +35,12 @@ def say(text: str) -> None:
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Update]:
     """Shows that `what` is going on while the block runs."""
-    what = printable(what)
+    what, left = printable(what), _Left()
     if _quiet:
         yield lambda fraction, now: None
     elif not sys.stderr.isatty():
         with contextlib.closing(_PlainLines(what)) as lines:
-            yield lines
+            yield lambda fraction, now: lines(_said(fraction, now, left(fraction)), now)
     else:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -57,8 +59,8 @@ def progress(what: str) -> Iterator[Update]:
 
             def update(fraction: float | None, now: str) -> None:
                 total = None if fraction is None else 1.0
-                done = fraction or 0.0
-                shown.update(task, total=total, completed=done, now=printable(now))
+                text = _said(fraction, now, left(fraction))
+                shown.update(task, total=total, completed=fraction or 0.0, now=text)
 
             yield update
 
@@ -66,6 +68,30 @@ def progress(what: str) -> Iterator[Update]:
 def printable(text: str) -> str:
     """Without what would move a terminal's cursor: it may be a makefile's words."""
     return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _said(fraction: float | None, now: str, left: str) -> str:
+    done = "" if fraction is None else f"{fraction:.0%} "
+    return f"{done}{printable(now)}{left}"
+
+
+class _Left:
+    """Says how long a stage takes yet: it goes on as it did since its first fraction."""
+
+    def __init__(self) -> None:
+        self._first = self._last = self._began = 0.0
+
+    def __call__(self, fraction: float | None) -> str:
+        if fraction is None or fraction < self._last or not self._began:
+            self._first = self._last = fraction or 0.0
+            self._began = 0.0 if fraction is None else time.monotonic()
+            return ""
+        self._last = fraction
+        gone, done = time.monotonic() - self._began, fraction - self._first
+        if gone < _LEFT_AFTER_SECONDS or done < _LEFT_AFTER or fraction >= 1:
+            return ""
+        seconds = gone * (1 - fraction) / done
+        return f", {seconds / 60:.0f} min left" if seconds >= 90 else f", {seconds:.0f} s left"
 
 
 class _PlainLines:
@@ -82,10 +108,10 @@ class _PlainLines:
         self._timer: threading.Timer | None = None
         self._print()
 
-    def __call__(self, fraction: float | None, now: str) -> None:
-        done = "" if fraction is None else f" {fraction:.0%}"
+    def __call__(self, text: str, now: str) -> None:
+        """Takes what is to be printed; `now` is the part that says the state."""
         with self._lock:
-            self._text = f":{done} {printable(now)}"
+            self._text = f": {text}"
             names = re.findall(r"(?<!\S)[A-Za-z]+:?(?!\S)", now)
             first = next((i for i, word in enumerate(names) if word.endswith(":")), len(names))
             state = names[: first + 1]

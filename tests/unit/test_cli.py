@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kentry.cli import main
+from kentry.cli import build_parser, main
 from kentry.results.recording import write_recording
 from tests.builders import recording
 
@@ -58,6 +58,18 @@ def test_a_reader_that_goes_away_is_no_error(files: tuple[str, str]) -> None:
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(20) == 128 + signal.SIGPIPE
+
+
+def test_kentry_alone_explains_itself_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert (len(lines), err) == (10, "")
+    assert max(map(len, lines)) <= 100
+    # Each example is a line that kentry takes.
+    for line in filter(lambda line: line.startswith("  "), lines):
+        words = line.split("  ")[1].split()[1:]
+        build_parser().parse_args(words)
 
 
 @pytest.mark.parametrize("words", [["--case", "getppid@svc"], ["--case", "get*"]])

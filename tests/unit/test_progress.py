@@ -8,6 +8,33 @@ import pytest
 from kentry import progress
 
 
+def test_what_remains_goes_on_as_it_did(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    monkeypatch.setattr(progress, "_quiet", False)
+
+    def said(seconds: float, fraction: float | None, text: str = "building: a.o (7)") -> str:
+        nonlocal now
+        now += seconds
+        update(fraction, text)
+        return capsys.readouterr().err
+
+    with progress.progress("x") as update:
+        capsys.readouterr()
+        assert said(10, 0.0) == "kentry: x: 0% building: a.o (7)\n"
+        # 10 % in 10 s.
+        assert said(10, 0.1).endswith("10% building: a.o (7), 2 min left\n")
+        assert said(10, 0.5).endswith("50% building: a.o (7), 20 s left\n")
+        assert said(10, 1.0) == "kentry: x: 100% building: a.o (7)\n"
+        # Another stage begins anew.
+        assert said(10, 0.2) == "kentry: x: 20% building: a.o (7)\n"
+        assert said(10, 0.6).endswith("60% building: a.o (7), 10 s left\n")
+        assert said(10, None, "configuring") == "kentry: x: configuring\n"
+        assert said(10, 0.9) == "kentry: x: 90% building: a.o (7)\n"
+
+
 @pytest.mark.slow
 def test_each_state_has_a_line_soon_and_none_a_flood(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -79,11 +79,12 @@ def boot(
     doing: Callable[[list[str]], str] | None = None,
     progress: Callable[[], int] | None = None,
     grace: float = 0.0,
+    fraction: Callable[[], float | None] | None = None,
 ) -> GuestExit:
     """Runs QEMU for at most `timeout` seconds; the console is kept in `console_file`.
 
     `doing` says what the guest does from the console's lines so far, by default if the probe has
-    started; `progress` and `grace` are supervise()'s.
+    started; `progress` and `grace` are supervise()'s, `fraction` is how far the probe has come.
     GuestError where the kernel dies at boot, or QEMU complained and the guest printed nothing.
     """
     console = Console()
@@ -91,7 +92,8 @@ def boot(
     def check(stderr: str) -> None:
         started = any(f"{PREFIX}start" in line for line in console.lines)
         probe = "cases are running" if started else "booting"
-        update(None, doing(console.lines) if doing else probe)
+        done = fraction() if fraction and started else None
+        update(done, doing(console.lines) if doing else probe)
         console.check()
 
     rest = ""

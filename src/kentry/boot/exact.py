@@ -4,7 +4,7 @@
 See emulator.py for how the guest is confined.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -114,6 +114,30 @@ def emulator_of(arch: Arch, options: ExactOptions) -> qemu.Emulator:
     return qemu.emulator_with(arch, options.emulator, find_processor(arch, options.cpu))
 
 
+class _Come:
+    """How much of a boot's trace has come: its bytes, and the fraction of the cases' turns."""
+
+    def __init__(self, file: Path, options: ExactOptions) -> None:
+        self._file, self._read, self._turns = file, 0, 0
+        # A round has each case in two phases, each behind one that warms up (guest/run.c).
+        phases = 2 * bool(options.windows) + 2 * bool(options.path_windows)
+        self._planned = options.rounds * len(options.cases) * phases
+
+    def __call__(self) -> int:
+        """Returns the bytes."""
+        return self._file.stat().st_size if self._file.exists() else 0
+
+    def fraction(self) -> float | None:
+        """Returns the fraction, None where nothing is planned; the last turns may be absent."""
+        if self._file.exists():
+            with self._file.open("rb") as trace:
+                trace.seek(self._read)
+                whole = trace.read().rpartition(b"\n")[0]
+            self._read += len(whole)
+            self._turns += whole.count(b"\nmessage case ")
+        return min(self._turns / self._planned, 0.99) if self._planned else None
+
+
 @dataclass(frozen=True)
 class QemuRunner:
     """Boots kernels of one architecture under QEMU's software emulation, with the plugin."""
@@ -128,11 +152,9 @@ class QemuRunner:
             arguments += ["check=on"] if options.check else []
             plugin = qemu.plugin_argv(plugin_file(), self.arch, arguments)
 
-            def size() -> int:
-                return trace_file.stat().st_size if trace_file.exists() else 0
-
+            come = _Come(trace_file, options)
             emulator = emulator_of(self.arch, options)
-            guest, report = self._boot(kernel, options, emulator, plugin, update, size)
+            guest, report = self._boot(kernel, options, emulator, plugin, update, come)
             try:
                 trace = parse_trace(trace_file)
             except TraceError as err:
@@ -185,9 +207,9 @@ class QemuRunner:
         emulator: qemu.Emulator,
         plugin: Sequence[str],
         update: Update,
-        size: Callable[[], int] = lambda: 0,
+        come: "_Come | None" = None,
     ) -> tuple[GuestExit, ProbeReport]:
-        """Boots to the end mark; `plugin` are QEMU words for it, `size` that of the trace."""
+        """Boots to the end mark; `plugin` are QEMU words for it, `come` says how far it is."""
         probe = options.probe or probe_file(self.arch)
         initramfs = build_initramfs(probe, options.cases, (CPUINFO, *VULNERABILITIES))
         parameters = [*self.kernel_words(options), "--", f"n={options.windows}"]
@@ -211,7 +233,11 @@ class QemuRunner:
             *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), parameters),
             *plugin,
         ]
-        guest = boot(argv, emulator, options.timeout, update, options.console_file, progress=size)
+        guest = boot(
+            *(argv, emulator, options.timeout, update, options.console_file),
+            progress=come,
+            fraction=come.fraction if come else None,
+        )
         report = read_report(guest.console.splitlines())
         if report.ended_cases is None:
             error = explain(guest.console, report.started, guest.clause)

@@ -5,7 +5,6 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kentry.arch.processors import MAX
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, flag, list_option, operand, option
@@ -127,7 +126,7 @@ class Options(measuring.TreeOptions):
             "run": self.run or "",
         }
         origin = {"tree": str(self.tree), "config": request.config, "compiler": request.compiler}
-        origin |= {} if self.run else {"cpu": self.cpu or MAX}
+        origin |= {} if self.run else {"cpu": self.measurement(self.find_arch()).cpu}
         return origin | {name: text for name, text in texts.items() if text}
 
 

@@ -10,11 +10,11 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kentry.arch import ARCHES, Arch, find_arch, host_arch
+from kentry.arch import ARCHES, Arch, find_arch
 from kentry.arch.processors import MAX, find_processor, processor_of_core
 from kentry.boot.emulator import check_append
 from kentry.boot.exact import ExactOptions
-from kentry.commands import options, values
+from kentry.commands import options, settings, values
 from kentry.count.catalogue import catalogue, choose, match, matrix
 from kentry.count.vector_units import check_length
 from kentry.errors import UserError
@@ -125,10 +125,10 @@ class KernelOptions(options.ResultOptions):
         return [word for word in operands if isinstance(word, str)]
 
     def find_arch(self) -> Arch:
-        """Return --arch, or the one that an image or package is for, or this machine's own."""
+        """Return --arch, or the one that an image or package is for, or the user's default."""
         if self.arch:
             return find_arch(self.arch)
-        return next(filter(None, map(arch_of, self.inputs())), None) or host_arch()
+        return next(filter(None, map(arch_of, self.inputs())), None) or settings.default_arch()
 
     def request(self) -> Request:
         """How to build; UserError for a --config that is badly written."""
@@ -159,7 +159,8 @@ class MeasureOptions(KernelOptions):
     def measurement(self, arch: Arch) -> ExactOptions:
         """Returns what to measure, and how; UserError for cases that `arch` does not have."""
         check_append(self.append or "")
-        processor, patterns = find_processor(arch, self.cpu or MAX), self.case_words(arch)
+        processor = find_processor(arch, self.cpu or settings.default_cpu(arch))
+        patterns = self.case_words(arch)
         cases = tuple(choose(arch, patterns))
         # The cases' names do not tell the architecture's own default length from the processor's.
         for state in (CaseName.parse(pattern).state for pattern in patterns):

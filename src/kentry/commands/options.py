@@ -6,6 +6,7 @@ A command is a module of this package with EXAMPLES (three), a class Options and
 
 import argparse
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -156,6 +157,15 @@ class AnywhereOptions(TextOptions):
     fresh: bool = flag("--fresh", **FRESH)
 
 
+# argparse's words for a value that is none of an argument's choices.
+_CHOICE = re.compile(r"(\S+): invalid choice: '([^']*)'")
+
+
+def _name(action: argparse.Action) -> str:
+    """Returns what argparse calls the argument in its errors."""
+    return "/".join(action.option_strings) or str(action.metavar)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose help opens with examples, and whose errors are UserErrors."""
 
@@ -171,16 +181,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raises UserError with argparse's message as a sentence."""
         sentence, meant = message.removeprefix("argument ").rstrip("."), ""
-        if sentence.startswith("COMMAND: invalid choice: "):
-            word = sentence.split("'")[1]
-            [below] = (a for a in self._actions if isinstance(a, argparse._SubParsersAction))
-            sentence, meant = f"Unknown command '{word}'", did_you_mean(word, below.choices)
+        if choice := _CHOICE.match(sentence):
+            name, word = choice.groups()
+            [known] = (a.choices for a in self._actions if a.choices and _name(a) == name)
+            meant = did_you_mean(word, known)
+            if name == "COMMAND":
+                sentence = f"Unknown command '{word}'"
         raise UserError(f"{sentence[0].upper()}{sentence[1:]}.{meant}", self._remedy())
 
     def refuse(self, left: Sequence[str]) -> NoReturn:
         """UserError for words that are left over, with an option that is close to the first."""
         known = [flag for action in self._actions for flag in action.option_strings]
-        meant = did_you_mean(left[0], known)
+        known += [flag for item in fields(AnywhereOptions) for flag in item.metadata["flags"]]
+        meant = did_you_mean(left[0].partition("=")[0], known)
         raise UserError(f"Unknown: {' '.join(left)}.{meant}", self._remedy())
 
     def _remedy(self) -> str:
@@ -264,8 +277,11 @@ def take_anywhere(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     return args, [*others, *argv[end:]]
 
 
-def read(cls: type[_T], args: argparse.Namespace) -> _T:
-    """The parsed command line as `cls`; UserError names an option that can have no effect."""
+def read(cls: type[_T], args: argparse.Namespace, **defaults: Any) -> _T:
+    """The parsed command line as `cls`; UserError names an option that can have no effect.
+
+    `defaults` are the user's for fields that `cls` may have; they are never refused.
+    """
     given = [item for item in fields(cls) if hasattr(args, item.name)]  # type: ignore[arg-type]
     for item in fields(AnywhereOptions):
         if hasattr(args, item.name) and not hasattr(cls, item.name):
@@ -275,7 +291,8 @@ def read(cls: type[_T], args: argparse.Namespace) -> _T:
     def frozen(value: Any) -> Any:
         return tuple(map(frozen, value)) if isinstance(value, list) else value
 
-    options = cls(**{item.name: frozen(getattr(args, item.name)) for item in given})
+    values = {name: value for name, value in defaults.items() if hasattr(cls, name)}
+    options = cls(**values | {item.name: frozen(getattr(args, item.name)) for item in given})
     for item in given:
         for otherwise, met in item.metadata["needs"].items():
             if not met(options):

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kentry.arch.processors import MAX
 from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import path_option
+from kentry.commands.settings import default_cpu
 from kentry.errors import EXIT_DONE, GuestError
 from kentry.progress import progress
 from kentry.results.workload import to_file, write_workload
@@ -48,7 +48,7 @@ def run(options: Options) -> int:
         measuring.check_writable(file)
     name = options.find_workload().name
     with progress(f"running {name} on {options.spec}") as update:
-        kernel, arch, guest, how = options.guest(update, cpu=MAX)
+        kernel, arch, guest, how = options.guest(update, cpu=default_cpu(options.find_arch()))
         keep = None
         if options.trace:
             from kentry.vector.tracing import policy_of, write_records

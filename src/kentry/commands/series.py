@@ -8,6 +8,7 @@ from kentry.arch import Arch
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand, option, path_option
+from kentry.commands.settings import settings
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, UserError
 from kentry.host.cache import no_space_is_an_error, write_atomically
 from kentry.kernels.resolve import Lineup, is_range, line_up
@@ -97,6 +98,8 @@ def run(options: Options) -> int:
         chosen = names if options.case else None
         series = study.tabulate(rows, before.origin, chosen, before.caveats, options.metric)
     else:
+        if (here := settings().tree) and is_range(options.base, options.patches):
+            options = replace(options, base=f"tree:{here}", patches=(options.base,))
         options.check()
         with progress(f"{options.base}: reading the patches") as update:
             lineup = line_up(options.base, options.patches, update)

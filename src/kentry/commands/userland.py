@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kentry.arch import Arch
-from kentry.arch.processors import MAX, find_processor
+from kentry.arch.processors import find_processor
 from kentry.boot.emulator import check_append
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import WORKLOADS, Workload, find_workload, parse_copy
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, list_option, operand, option, path_option
+from kentry.commands.settings import default_cpu
 from kentry.errors import UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
@@ -146,7 +147,7 @@ class ProgramOptions(measuring.CachedOptions):
             append=self.append or "",
         )
         with progress(f"running {how.find_workload().name} on {spec}") as update:
-            kernel, arch, guest, options = how.guest(update, cpu=MAX)
+            kernel, arch, guest, options = how.guest(update, cpu=default_cpu(self.find_arch()))
             if self.emulator:
                 options = replace(options, emulator=self.emulator)
             return contexts_of(kernel, arch, guest, options, SEEDS, update, reuse=not self.fresh)

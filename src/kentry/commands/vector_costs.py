@@ -4,11 +4,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.arch import find_arch, host_arch
-from kentry.arch.processors import MAX
+from kentry.arch import find_arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, flag, operand, option, path_option
+from kentry.commands.settings import default_arch, default_cpu
 from kentry.count.catalogue import choose
 from kentry.errors import EXIT_DONE, UserError
 from kentry.host.cache import write_atomically
@@ -78,12 +78,12 @@ def run(options: Options) -> int:
     elif not measuring.is_spec(options.what):
         table = load_costs(options.what)
     else:
-        arch = find_arch(options.arch) if options.arch else host_arch()
+        arch = find_arch(options.arch) if options.arch else default_arch()
         # A length that there is not is refused before a kernel is fetched.
         choose(arch, ["getppid+vec=once"], options.vl)
         with progress(f"{options.what} ({arch.name})") as update:
             kernel = resolve(options.what, arch, update)
-            cpu = parse(options.what).booted.get("cpu", options.cpu or MAX)
+            cpu = parse(options.what).booted.get("cpu", options.cpu or default_cpu(arch))
             table, checks = count_costs(kernel, arch, options.vl, cpu, update)
     emit(options, lambda: costs_layout(table, checks), lambda: table)
     if options.output:

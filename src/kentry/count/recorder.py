@@ -63,8 +63,10 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     """Makes a recording; GuestError if there is none, KernelError, TraceError if counts differ."""
     lost: list[Caveat] = []
     unwanted = threading.Event()
+    come: list[float | None] = [None]  # how far the second boot is
 
     def stop_if_unwanted(fraction: float | None, now: str) -> None:
+        come[0] = fraction
         if unwanted.is_set():
             raise CancelledError
 
@@ -80,7 +82,10 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
             check_units(kernel, run, options)
             # For cases that depend on no context the second boot is not waited for.
             if second and (dependent := _dependent(run.trace, executed)):
-                lost += _add_second(second, run.trace, executed, dependent, update)
+                lost += _add_second(
+                    *(second, run.trace, executed, dependent),
+                    lambda _, now: update(come[0], now),
+                )
         finally:
             unwanted.set()
     arch = find_arch(kernel.arch)

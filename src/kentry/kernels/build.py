@@ -30,6 +30,7 @@ from kentry.host.cache import (
     held,
     kept_file,
     no_space_is_an_error,
+    read_json,
     read_manifest,
     sha256_of,
     write_json,
@@ -314,7 +315,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         try:
             update(None, "configuring")
             _configure(build, tuxmake)
-            tuxmake.run("--make-target", build.arch.image_format)
+            _with_steps(tuxmake, not any(objects.glob("vmlinux")))
         except BuildError:
             mark.unlink()
             raise
@@ -399,8 +400,11 @@ class _Tuxmake:
         writable = [objects, output, ccache]
         return sandbox.confined(argv, env=env, writable=writable, readable=readable)
 
-    def run(self, *targets: str) -> None:
-        """Run tuxmake WORDS; BuildError has the first error that it printed."""
+    def run(self, *targets: str, steps: int = 0) -> int:
+        """Run tuxmake WORDS, of about `steps` if known; return how many; BuildError.
+
+        The error has the first error that it printed.
+        """
         output = self.objects.with_name(f"{self.objects.name}.log")
         output.mkdir(exist_ok=True)
         argv = self._command(output, *targets)
@@ -413,13 +417,15 @@ class _Tuxmake:
                 line = row.decode(errors="replace").rstrip("\r\n")
                 if step := _STEP.match(line):
                     made += 1
-                    self.update(None, f"building: {step[2]} ({made})")
+                    done = min(made / steps, 0.99) if steps else None
+                    of = f"{made} of about {max(made, steps)}" if steps else f"{made}"
+                    self.update(done, f"building: {step[2]} ({of})")
                     continue
                 lines.append(line)
                 if not first and _ERROR.search(line):
                     first = line.strip()
             if not process.wait():
-                return
+                return made
         if lines and lines[-1].startswith(sandbox.STOPPED):
             first = lines[-1].removeprefix(sandbox.STOPPED)
         if spent := next((line for line in (first, *lines) if _SPENT.search(line)), ""):
@@ -446,6 +452,15 @@ class _Tuxmake:
             f"The whole log is {log}.",
             "\n".join(texts),
         )
+
+
+def _with_steps(tuxmake: _Tuxmake, whole: bool) -> None:
+    """Build the image; the progress is of as many steps as the last such build took."""
+    build, file = tuxmake.build, cache_dir("built") / "steps.json"
+    known, kind = read_json(file), f"{tuxmake.objects.name}-{'whole' if whole else 'again'}"
+    steps = known.get(kind, 0)
+    made = tuxmake.run("--make-target", build.arch.image_format, steps=steps)
+    write_json(file, {**known, kind: made})
 
 
 def _configure(build: Build, tuxmake: _Tuxmake) -> None:

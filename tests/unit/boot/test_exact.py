@@ -34,6 +34,23 @@ def play(folder: Path, script: str, timeout: float = 20, **options: Any) -> Gues
     return QemuRunner(find_arch("arm64")).run(image_kernel(), all_options, silent)
 
 
+def test_the_progress_is_of_the_cases_turns(tmp_path: Path) -> None:
+    emulator = fake_qemu(
+        tmp_path,
+        "echo kentry-probe start arm64; printf 'kentry-trace 1\\n' >$plugin_out;"
+        " for case in read warm getppid; do"
+        " printf 'message case %s count 1\\n' $case >>$plugin_out; sleep 0.5; done",
+    )
+    options = ExactOptions(("getppid", "read"), rounds=2, emulator=str(emulator), warmup=0)
+    told: list[float | None] = []
+    with pytest.raises(GuestError):
+        QemuRunner(find_arch("arm64")).run(
+            image_kernel(), options, lambda fraction, now: told.append(fraction)
+        )
+    # Two rounds of two cases in four phases.
+    assert list(dict.fromkeys(told))[-3:] == [1 / 16, 2 / 16, 3 / 16]
+
+
 def good(folder: Path, **options: Any) -> GuestRun:
     (folder / "good").write_text(TRACE)
     return play(folder, f"{GOOD}; cp {folder}/good $plugin_out", **options)

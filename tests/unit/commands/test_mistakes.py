@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused_before_anything_is_fetched(
 @pytest.mark.parametrize(
     ("line", "datum"),
     [
-        ("", "COMMAND"),
+        ("vector", "COMMAND"),
         ("frobnicate", "frobnicate"),
         ("recrod x", "Did you mean record?"),
         ("help vector replya", "Did you mean replay?"),
@@ -93,6 +93,10 @@ def test_what_cannot_be_is_refused_before_anything_is_fetched(
         ("diff nonsense:1 b.json", "nonsense"),
         (f"diff image:{'x' * 5000} old.json", "xxx"),
         ("diff a --jsno b", "Did you mean --json?"),
+        ("diff a b --emulatr=newest", "Did you mean --emulator?"),
+        ("doctor --color alwyas", "Did you mean always?"),
+        ("stat kvm --accel kmv", "Did you mean kvm?"),
+        ("completion zhs", "Did you mean zsh?"),
         ("diff old.json new.json --case read", "Unknown case 'read' on arm64."),
         ("diff old.json riscv.json", "riscv64"),
         ("diff times.json debian:6.12", "has times only"),

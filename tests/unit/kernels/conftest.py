@@ -18,8 +18,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Said(list[str]):
     """An Update that keeps what it is told."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.fractions: list[float | None] = []
+
     def __call__(self, fraction: float | None, now: str) -> None:
         self.append(now)
+        self.fractions.append(fraction)
 
 
 @pytest.fixture

@@ -125,6 +125,27 @@ def test_a_kernel_from_its_source_and_not_built_twice(tmp_path: Path) -> None:
     assert (anew.image_sha256, anew.origin) == (kernel.image_sha256, kernel.origin)
 
 
+def test_the_progress_is_of_the_steps_of_the_last_build_of_its_kind(tmp_path: Path) -> None:
+    def fractions(said: Said) -> list[float | None]:
+        told = zip(said, said.fractions, strict=True)
+        return [done for text, done in told if text.startswith("building: ")]
+
+    linux = sources.repository(tmp_path / "linux")
+    _, said = made(revision(linux))
+    assert fractions(said) == [None] * len(ALL)
+    # A build of three steps says nothing of the next whole one.
+    commit(linux, "second", {"kernel/fork.c": sources.fork_c(first=10)})
+    _, said = made(revision(linux))
+    assert fractions(said) == [None] * 3
+    other = sources.repository(tmp_path / "other", {"kernel/fork.c": sources.fork_c(first=11)})
+    _, said = made(revision(other))
+    assert fractions(said) == [0.2, 0.4, 0.6, 0.8, 0.99]
+    assert any("(2 of about 5)" in text for text in said)
+    commit(linux, "third", {"kernel/fork.c": sources.fork_c(first=12)})
+    _, said = made(revision(linux))
+    assert fractions(said) == [1 / 3, 2 / 3, 0.99]
+
+
 def test_only_what_a_change_touches_is_made_again(tmp_path: Path) -> None:
     linux = sources.repository(tmp_path / "linux")
     first, said = made(revision(linux))
