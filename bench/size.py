@@ -26,22 +26,22 @@ BUDGET = {
     "boot": 2559,
     "commands": 3265,
     "compare": 2232,
-    "count": 1687,
+    "count": 1711,
     "host": 1391,
     "importing": 448,
     "kernels": 3922,
     "machines": 1342,
     "models": 984,
     "path": 1257,
-    "results": 3333,
-    "show": 5568,
+    "results": 3350,
+    "show": 5623,
     "stats": 693,
     "study": 2537,
     "time": 1582,
     "vector": 2868,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37404
+TESTS_BUDGET = 37432
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

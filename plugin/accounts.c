@@ -11,6 +11,8 @@
 /* Values that are told apart: 24 MB.  Beyond, they have KEPT_BITS significant ones. */
 #define VALUES (1u << 20)
 #define KEPT_BITS 7
+/* Of the run; where there are more, two become one. */
+#define SLICES 256
 
 struct value {
 	uint32_t kind;
@@ -30,6 +32,9 @@ static uint32_t n_kinds, n_functions, n_programs;
 static struct program programs[MOST_PROGRAMS];
 static struct value *values;
 static uint32_t n_values, room;
+static uint64_t slices[WHATS][SLICES];
+static int slice_bits = 12; /* a slice has 2 to the power of it instructions */
+static uint64_t sliced;
 static FILE *to;
 
 static void *zeroed(size_t count, size_t size)
@@ -102,9 +107,38 @@ void accounts_call(uint32_t kind, uint32_t program)
 	programs[program].of[kind].calls++;
 }
 
+static void widen_slices(void)
+{
+	slice_bits++;
+	for (int what = 0; what < WHATS; what++)
+		for (int i = 0; i < SLICES; i++) {
+			uint64_t *slice = &slices[what][i];
+
+			*slice = i < SLICES / 2 ? slices[what][2 * i] + slices[what][2 * i + 1] : 0;
+		}
+}
+
+static void add_to_slices(enum what what, uint64_t instructions)
+{
+	while (instructions) {
+		uint64_t slice = sliced >> slice_bits;
+		uint64_t left = ((slice + 1) << slice_bits) - sliced;
+		uint64_t here = left < instructions ? left : instructions;
+
+		if (slice == SLICES) {
+			widen_slices();
+			continue;
+		}
+		slices[what][slice] += here;
+		sliced += here;
+		instructions -= here;
+	}
+}
+
 void accounts_add(uint32_t kind, enum part part, uint32_t function, uint32_t program,
 		  uint64_t instructions)
 {
+	add_to_slices(kinds[kind].what, instructions);
 	kinds[kind].parts[part] += instructions;
 	kinds[kind].functions[function] += instructions;
 	if (kind == IS_USER)
@@ -202,6 +236,18 @@ static void write_program(uint32_t number)
 				id, program->of[id].calls, program->of[id].instructions);
 }
 
+static void write_slices(void)
+{
+	uint64_t width = 1ull << slice_bits, filled = (sliced + width - 1) >> slice_bits;
+
+	for (int what = 0; what < WHATS; what++) {
+		fprintf(to, "slices %" PRIu64 " %d", width, what);
+		for (uint64_t i = 0; i < filled; i++)
+			fprintf(to, " %" PRIu64, slices[what][i]);
+		fprintf(to, "\n");
+	}
+}
+
 int accounts_open(const char *file)
 {
 	to = fopen(file, "w");
@@ -228,6 +274,7 @@ int accounts_write(const struct accounts_end *end)
 			values[i].instructions, values[i].times);
 	for (uint32_t i = 0; i < n_programs; i++)
 		write_program(i);
+	write_slices();
 	fprintf(to, "to %" PRIu64 " %" PRIu64 " %d\n", end->instructions[1], end->ns[1],
 		end->complete);
 	return fclose(to);

@@ -15,6 +15,8 @@
  *	function ID FUNCTION INSTRUCTIONS
  *	program NUMBER HEX TASKS USER	its name; instructions in user mode
  *	of NUMBER ID CALLS INSTRUCTIONS	what a program spent at a kind of entry
+ *	slices SIZE WHAT INSTRUCTIONS...	at kinds that are WHAT, in each slice of the run;
+ *					SIZE are all of a slice, but for the last
  */
 #ifndef KENTRY_ACCOUNTS_H
 #define KENTRY_ACCOUNTS_H
@@ -36,6 +38,7 @@ enum what {
 	IS_INTERRUPT,
 	IS_KERNEL_FAULT, /* taken in kernel mode */
 	IS_KERNEL_INTERRUPT,
+	WHATS,
 	SINGLES = IS_SYSCALL, /* the kinds before have one number: the kind's own id */
 };
 

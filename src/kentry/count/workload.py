@@ -28,13 +28,14 @@ from kentry.boot.task_hooks import (
     find_hooks,
 )
 from kentry.errors import TraceError
+from kentry.host import interrupt
 from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel
 from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
 from kentry.results import caveats, workload
 from kentry.results.caveats import Caveat
-from kentry.results.workload import Clock, Command, Program, Row, Workload
+from kentry.results.workload import Clock, Command, Program, Row, Slices, Workload
 
 # plugin/accounts.h, enum what; a system call by the 32-bit table is a system call of another name.
 _COMPAT = "compat"
@@ -65,7 +66,8 @@ _KNOWN_AS = {
     "fadvise64_64": "fadvise64",
     "ni_syscall": "",
 }
-_OF_THE_KERNEL = ("spec", "arch", "release", "build_id", "config_sha256", "compiler", "origin")
+# Of a kernel, what a file says of it.
+OF_THE_KERNEL = ("spec", "arch", "release", "build_id", "config_sha256", "compiler", "origin")
 
 
 @dataclass
@@ -97,6 +99,8 @@ class Counts:
     programs: dict[int, tuple[str, int, int, dict[int, tuple[int, int]]]] = field(
         default_factory=dict
     )
+    slice_size: int = 0
+    spent: dict[str, list[int]] = field(default_factory=dict)
 
 
 def read_counts(file: Path) -> Counts:
@@ -126,6 +130,9 @@ def read_counts(file: Path) -> Counts:
                 counts.kinds[numbers[0]].functions[numbers[1]] = numbers[2]
             elif word == "of":
                 counts.programs[numbers[0]][3][numbers[1]] = (numbers[2], numbers[3])
+            elif word == "slices":
+                counts.slice_size, what, *spent = numbers
+                counts.spent[_WHATS[what]] = spent
             elif word == "from":
                 counts.begin = (numbers[0], numbers[1])
             elif word == "clock":
@@ -181,6 +188,7 @@ def run_workload(
         traced = trace_guest(kernel, arch, guest, hooks, options, folder, update)
         # The plugin writes it at the workload's end, or QEMU's.
         if not traced.counts.exists() or not traced.counts.stat().st_size:
+            interrupt.check()
             raise never_began(traced.ending)
         if keep:
             update(None, "writing the trace")
@@ -227,7 +235,7 @@ def make_workload(kernel: Kernel, guest: TracedWorkload, hooks: Hooks, traced: T
     ending = read_ending(traced.ending.console)
     command: dict[str, Any] = {**guest.description, "status": ending.status}
     return Workload(
-        kernel={name: getattr(kernel, name) for name in _OF_THE_KERNEL},
+        kernel={name: getattr(kernel, name) for name in OF_THE_KERNEL},
         target=traced.target,
         workload=msgspec.convert(command, Command),
         complete=counts.complete,
@@ -237,6 +245,7 @@ def make_workload(kernel: Kernel, guest: TracedWorkload, hooks: Hooks, traced: T
         functions=tuple(used),
         rows=tuple(rows),
         programs=tuple(_programs(counts, of_kind, places)),
+        slices=_slices(counts),
         caveats=list(_caveats(counts, traced)),
     )
 
@@ -279,11 +288,26 @@ def _programs(
     )
 
 
-def _caveats(counts: Counts, traced: Traced) -> Iterable[Caveat]:
+def _slices(counts: Counts) -> Slices:
+    spent: dict[str, tuple[int, ...]] = {}
+    for what, numbers in counts.spent.items():
+        if any(numbers):
+            of = workload.SYSCALL if what == _COMPAT else what
+            before = spent.get(of, (0,) * len(numbers))
+            spent[of] = tuple(map(sum, zip(before, numbers, strict=True)))
+    return Slices(counts.slice_size, spent)
+
+
+def caveats_of(traced: Traced) -> Iterable[Caveat]:
+    """Yields the caveats of every run."""
     yield caveats.not_time()
     yield caveats.one_instruction_a_nanosecond()
     if traced.stand_in:
         yield caveats.private_emulator(traced.target["emulator"])
+
+
+def _caveats(counts: Counts, traced: Traced) -> Iterable[Caveat]:
+    yield from caveats_of(traced)
     if counts.missed:
         yield caveats.missed_returns(counts.missed)
     if not counts.complete:

@@ -141,6 +141,15 @@ class Clock(Struct, frozen=True):
     ]
 
 
+class Slices(Struct, frozen=True):
+    """The run in equal slices, at most 256."""
+
+    instructions: Annotated[Positive, about("Of each slice but for the last")]
+    spent: Annotated[
+        dict[str, tuple[Count, ...]], about("By what of the rows: instructions in each slice")
+    ]
+
+
 class Workload(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/workload/1"):
     """Every instruction from a program's start to its end, on one kernel and processor."""
 
@@ -156,6 +165,7 @@ class Workload(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/w
     functions: tuple[str, ...]
     rows: Annotated[tuple[Row, ...], about("The largest first")]
     programs: Annotated[tuple[Program, ...], about("The largest first")]
+    slices: Annotated[Slices | None, about("null: of a run from before them")] = None
     caveats: list[Caveat] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -179,6 +189,13 @@ class Workload(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/w
         for program in self.programs:
             if any(index >= len(self.rows) for index, _, _ in program.rows):
                 yield f"program {program.name} names a row that is not there"
+
+        if self.slices:
+            sums = {what: sum(counts) for what, counts in self.slices.spent.items()}
+            if sums != {row.what: self.of(row.what) for row in self.rows if row.instructions}:
+                yield "slices do not add up to its rows"
+            if len(set(map(len, self.slices.spent.values()))) > 1:
+                yield "slices are not as many for each kind"
 
     def row(self, name: str) -> Row | None:
         """The row of that name."""

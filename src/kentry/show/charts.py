@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
@@ -134,6 +134,36 @@ def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
         boxes.append(_FRAME.format(frame.kind, x, y, wide, _ROW - 1, frame.title, frame.name))
     height = _ROW * (1 + max((frame.depth for frame in drawn), default=0))
     return _ICICLE.format(height, label, label, Markup("").join(boxes))
+
+
+def timeline(
+    layers: Mapping[str, Sequence[int]], size: int, titles: Sequence[str], label: str
+) -> Markup:
+    """Each slice of a run as a column: the share of each layer, a class of colour."""
+    columns = list(zip(*layers.values(), strict=True))
+    edges = [min(size * place, sum(map(sum, columns))) for place in range(len(columns) + 1)]
+    plot = _Plot(label, 160)
+    across = _Axis(0, edges[-1], _LEFT, _WIDTH - _RIGHT)
+    up = _Axis(0, 100, plot.bottom, _TOP)
+    plot.y_axis(up)
+    plot.x_axis((across.at(tick), number(round(tick))) for tick in across.ticks(whole=True))
+    below = [float(plot.bottom)] * len(columns)
+    for depth, kind in enumerate(layers):
+        above = [up.at(100 * sum(one[: depth + 1]) / sum(one)) for one in columns]
+        # Along the tops from left to right, and along the bottoms back.
+        tops, bottoms = (
+            [(across.at(edges[place + end]), y) for place, y in enumerate(levels) for end in (0, 1)]
+            for levels in (above, below)
+        )
+        plot.path(f"layer {kind}", [*tops, *reversed(bottoms)], "L{:.1f},{:.1f}")
+        below = above
+    for place, title in enumerate(titles):
+        left = across.at(edges[place])
+        wide = across.at(edges[place + 1]) - left
+        plot.rect("slice", left, _TOP, wide, plot.bottom - _TOP, title)
+    plot.unit("instructions since the start")
+    plot.add(_TEXT, "caption", 4, _TOP - 6, "% of the instructions")
+    return plot.drawing()
 
 
 class Point(NamedTuple):

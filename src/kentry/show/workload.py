@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The layout of a workload: a row a kind of entry, the functions of the largest ones."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from kentry.results.workload import (
@@ -110,15 +110,43 @@ def _page_blocks(workload: Workload) -> list[Block]:
         if link:
             part = share(row.instructions, workload.instructions)
             title = f"{row.name}: {row.instructions} instructions ({part})"
-            if row.calls:
-                title += f"; blocked {row.blocked} times, preempted {row.preempted} times"
+            if row.blocked or row.preempted:
+                title += f"; blocked: {row.blocked}, preempted: {row.preempted}"
             folds.append(Fold(title, [_functions(workload, row, _PAGE_FUNCTIONS)], link))
     table.row(*_sum(workload))
     return [
         Section("Where the instructions went", [Chart(drawing, caption, kinds)]),
+        *_timeline(workload, kinds),
         Section("Every kind", [table]),
         Section("Functions of each kind", folds),
     ]
+
+
+def _timeline(workload: Workload, kinds: Mapping[str, str]) -> Iterable[Block]:
+    """Who spent the instructions in each slice of the run."""
+    if not workload.slices or not workload.instructions:
+        return
+    layers: dict[str, list[int]] = {}
+    for kind in kinds:
+        same = [counts for what, counts in workload.slices.spent.items() if _group(what) == kind]
+        layers[kind] = list(map(sum, zip(*same, strict=True)))
+    size, titles = workload.slices.instructions, []
+    for place, column in enumerate(zip(*layers.values(), strict=True)):
+        first, whole = place * size, sum(column)
+        parts = [
+            f"{kinds[kind]} {share(count, whole)}"
+            for kind, count in zip(layers, column, strict=True)
+            if count
+        ]
+        titles.append(f"instructions {first} to {first + whole}: {', '.join(parts)}")
+    label = f"What {program_name(workload.workload)} spent its instructions at, from start to end"
+    caption = f"{len(titles)} slices of the run, each of {size} instructions but for the last."
+    drawing = charts.timeline(layers, size, titles, label)
+    yield Section("From start to end", [Chart(drawing, caption, kinds)])
+
+
+def _group(what: str) -> str:
+    return what if what in _COLOURS else "other"
 
 
 def _frames(workload: Workload) -> list[charts.Frame]:
@@ -129,11 +157,8 @@ def _frames(workload: Workload) -> list[charts.Frame]:
         title = f"{name}: {size} instructions ({share(size, whole)} of all{more})"
         frames.append(charts.Frame(name, start, size, depth, kind, title))
 
-    def group(row: Row) -> str:
-        return row.what if row.what in _COLOURS else "other"
-
-    rows = sorted(workload.rows, key=lambda row: list(_COLOURS).index(group(row)))
-    for kind, same in groupby(rows, group):
+    rows = sorted(workload.rows, key=lambda row: list(_COLOURS).index(_group(row.what)))
+    for kind, same in groupby(rows, lambda row: _group(row.what)):
         start = first
         for row in same:
             calls = f", {row.calls} calls" if row.calls else ""

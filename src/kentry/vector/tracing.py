@@ -26,11 +26,12 @@ from kentry.boot.guest_tasks import (
 )
 from kentry.boot.task_hooks import OF_TWO_TASKS, Event, find_hooks
 from kentry.count.vector_units import check_built_in
+from kentry.count.workload import OF_THE_KERNEL, caveats_of
 from kentry.errors import KernelError, TraceError
+from kentry.host import interrupt
 from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel, config_lines
 from kentry.progress import Update
-from kentry.results import caveats
 from kentry.vector.trace import Task, release_of, write_trace
 
 _RECORD = np.dtype([("instructions", "<u8"), ("ns", "<u8"), ("task_event", "<u4"), ("arg", "<i4")])
@@ -108,9 +109,6 @@ def read_records(file: Path) -> Iterator[tuple[npt.NDArray[Any], ...]]:
             yield tuple(column[keep] for column in columns)
 
 
-_OF_THE_KERNEL = ("spec", "arch", "release", "build_id", "config_sha256", "compiler", "origin")
-
-
 def trace_workload(
     kernel: Kernel,
     arch: Arch,
@@ -160,18 +158,16 @@ def write_records(
     except TraceError as err:
         raise TraceError(err.sentence, err.remedy, traced.ending.stderr) from err
     if table.begin is None or not table.tasks:
+        interrupt.check()
         raise never_began(traced.ending)
     # After a while without disk space some of what the plugin wrote is missing.
     whole = table.records == records.stat().st_size // _RECORD.itemsize
     complete = whole and ending.status is not None
-    notes = [caveats.not_time(), caveats.one_instruction_a_nanosecond()]
-    if traced.stand_in:
-        notes.append(caveats.private_emulator(traced.target["emulator"]))
     # The resolution of the kernel's timeouts.
     hz = (config_lines(kernel) or {}).get("HZ")
     meta = {
         "arch": arch.name,
-        "kernel": {name: getattr(kernel, name) for name in _OF_THE_KERNEL},
+        "kernel": {name: getattr(kernel, name) for name in OF_THE_KERNEL},
         "target": traced.target,
         "workload": {**workload.description, "status": ending.status},
         "unit": {"vl": length or arch.vector.units[0].lengths[0]},
@@ -180,7 +176,7 @@ def write_records(
         "trap_classes": list(arch.vector.trap_classes),
         "complete": complete,
         **({} if complete else {"console_tail": tail(console)}),
-        "caveats": notes,
+        "caveats": list(caveats_of(traced)),
     }
     write_trace(path, meta, table.tasks, map(table.cover, read_records(records)))
     return ending

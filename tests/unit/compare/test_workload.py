@@ -84,6 +84,7 @@ def boot(real: Workload) -> Callable[..., Workload]:
             functions=("entry", "work"),
             rows=rows,
             programs=(),
+            slices=None,
         )
 
     return make
@@ -110,7 +111,7 @@ def dearer(workload: Workload, more: int) -> Workload:
 
     rows = tuple(changed(one) if one.handled else one for one in workload.rows)
     whole = sum(one.instructions for one in rows)
-    return replace(workload, rows=rows, instructions=whole)
+    return replace(workload, rows=rows, instructions=whole, slices=None)
 
 
 def test_everything_adds_up(real: Workload) -> None:

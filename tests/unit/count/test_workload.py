@@ -15,7 +15,7 @@ from kentry.boot.task_hooks import Hooks
 from kentry.count import workload as module
 from kentry.count.workload import name_of_call, read_counts, run_workload
 from kentry.errors import ContradictionError, GuestError, RecordingError, TraceError
-from kentry.results.workload import Clock, Workload, read_workload, write_workload
+from kentry.results.workload import Clock, Slices, Workload, read_workload, write_workload
 from tests import ROOT
 from tests.builders import image_kernel
 from tests.places import silent
@@ -61,6 +61,14 @@ of 0 0 3 0
 of 0 6 3 91
 program 1 {PS} 1 100
 of 1 7 1 90
+slices 512 0 400 100
+slices 512 1 0 0
+slices 512 2 30 0
+slices 512 6 1 90
+slices 512 7 0 2
+slices 512 8 50 40
+slices 512 9 0 7
+slices 512 10 31 9
 to 1760 5900 1
 """
 CONSOLE = "kentry-workload start\nhello\nkentry-workload end 0\n"
@@ -122,6 +130,17 @@ def test_the_rows_are_the_plugins_kinds_by_name_and_add_up(ran: Any) -> None:
     ]
     assert not workload.row("page fault").handled
     assert workload.kernel_instructions == 260
+    assert workload.slices == Slices(
+        512,
+        {
+            "user": (400, 100),
+            "idle": (30, 0),
+            "syscall": (1, 92),
+            "fault": (50, 40),
+            "interrupt": (0, 7),
+            "kernel-fault": (31, 9),
+        },
+    )
 
 
 def test_programs_have_their_entries_and_harmless_names(ran: Any) -> None:
@@ -136,7 +155,8 @@ def test_programs_have_their_entries_and_harmless_names(ran: Any) -> None:
 
 def test_numbers_of_one_name_are_one_row(ran: Any) -> None:
     more = "kind 11 8 37 2 2 8 0 0 0 1 0\nfunction 11 6 8\nvalue 11 4 1\nvalue 11 90 1\nto "
-    workload, _ = ran(COUNTS.replace("to 1760", f"{more}1768").replace("to 1768 ", "to 1768 "))
+    counts = COUNTS.replace("slices 512 8 50 40", "slices 512 8 50 48")
+    workload, _ = ran(counts.replace("to 1760", f"{more}1768"))
     row = workload.row("page fault")
     assert (row.calls, row.instructions, row.preempted) == (3, 98, 1)
     assert row.values == ((4, 1), (90, 2))
@@ -218,6 +238,7 @@ def test_the_file_is_the_result(ran: Any, tmp_path: Path) -> None:
         {"instructions": 761},
         {"functions": ()},
         {"rows": 2},
+        {"slices": Slices(512, {"user": (400, 101)})},
     ],
 )
 def test_numbers_that_do_not_add_up_are_refused(ran: Any, change: dict[str, Any]) -> None:

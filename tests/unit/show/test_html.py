@@ -391,5 +391,11 @@ def test_a_workload_has_each_kind_and_its_functions_in_tables_and_in_the_chart()
     for y, missing in (("0", 0.0), ("20", 0.0), ("40", user)):
         wide = sum(float(width) for _, _, place, width in drawn if place == y)
         assert wide == pytest.approx(100 - missing, abs=1.5)
+    assert workload.slices
+    layers = re.findall(r'<path class="layer (\w+)" d="M64.0,([\d.]+)', text)
+    assert [kind for kind, _ in layers] == ["user", "syscall", "fault", "other"]
+    # The last layer ends at 100 %, the top; each slice can be pointed at.
+    assert layers[-1][1] == "18.0"
+    assert text.count('<rect class="slice"') == len(workload.slices.spent["user"])
     titles = set(re.findall(r"<title>(.*?): \d+ instructions", text))
     assert {"system calls", "execve", "unmap_page_range"} <= titles

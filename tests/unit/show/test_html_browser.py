@@ -32,7 +32,7 @@ CHARTS = {
     "series": (2, 0),
     "bisection": (1, 0),
     "log": (1, 0),
-    "workload": (0, 1),
+    "workload": (1, 1),
     "timed": (2, 0),
     "timed-comparison": (5, 0),
     "replay": (2, 0),
