@@ -24,10 +24,10 @@ BUDGET = {
     "(loose)": 499,
     "arch": 1640,
     "boot": 2559,
-    "commands": 3265,
+    "commands": 3286,
     "compare": 2232,
-    "count": 1711,
-    "host": 1391,
+    "count": 1713,
+    "host": 1404,
     "importing": 448,
     "kernels": 3922,
     "machines": 1342,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2868,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37432
+TESTS_BUDGET = 37469
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -9,7 +9,7 @@ from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import path_option
 from kentry.commands.settings import default_cpu
-from kentry.errors import EXIT_DONE, GuestError
+from kentry.errors import EXIT_DONE
 from kentry.progress import progress
 from kentry.results.workload import to_file, write_workload
 
@@ -18,14 +18,6 @@ EXAMPLES = (
     "kentry run debian:6.12 -o shell.json -- shell",
     "kentry run tree:~/linux@HEAD --config userland --copy ./bench:/opt/bench -- /opt/bench 10",
 )
-
-
-# By exit code: what a shell says of a program that is not there; 128 + SIGKILL.
-_REMEDIES = {
-    None: "Give it longer with --timeout SECONDS.",
-    127: "Is it there? --packages NAME adds Debian's, --copy FILE one of yours.",
-    137: "The kernel kills what needs too much: give the guest more with --memory MIB.",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +52,5 @@ def run(options: Options) -> int:
     if options.output:
         write_workload(workload, options.output)
     emit(options, lambda: workload_layout(workload), lambda: to_file(workload))
-    if ending.status != 0:
-        kept = f"; what was counted is in {options.output}" if options.output else ""
-        raise GuestError(
-            f"The program {ending.clause}{kept}.",
-            f"{_REMEDIES.get(ending.status, '')} The last of what it printed is below.".strip(),
-            ending.output,
-        )
+    userland.check_ending(ending, f"what was counted is in {options.output}" * bool(options.output))
     return EXIT_DONE

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Options of the commands that run a program in a Debian user space, and what they boot."""
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,13 +9,14 @@ from typing import Any, NamedTuple
 from kentry.arch import Arch
 from kentry.arch.processors import find_processor
 from kentry.boot.emulator import check_append
-from kentry.boot.guest_tasks import TracedWorkload, TraceOptions
+from kentry.boot.guest_tasks import Ending, TracedWorkload, TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import WORKLOADS, Workload, find_workload, parse_copy
 from kentry.commands import measuring, values
 from kentry.commands.options import RARE, list_option, operand, option, path_option
 from kentry.commands.settings import default_cpu
-from kentry.errors import UserError
+from kentry.errors import GuestError, UserError
+from kentry.host import interrupt
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
@@ -25,6 +27,26 @@ _SECONDS = 1800.0
 _MEMORY = 2048
 # A change is called where it holds in the boots with these.
 SEEDS = (1, 2, 3)
+
+
+# By exit code: what a shell says of a program that is not there; 128 + SIGKILL.
+_REMEDIES = {
+    None: "Give it longer with --timeout SECONDS.",
+    127: "Is it there? --packages NAME adds Debian's, --copy FILE one of yours.",
+    137: "The kernel kills what needs too much: give the guest more with --memory MIB.",
+}
+# What programs say, in small letters, of what a guest does not have.
+_LACKS = {
+    "no network but its own loopback: copy what the program needs with --copy": re.compile(
+        r"network is unreachable|name resolution|could not resolve|unknown host"
+    ),
+    "too little memory: give it more with --memory MIB": re.compile(
+        r"cannot allocate memory|memoryerror|bad_alloc|out of memory"
+    ),
+    "its files in memory, and no room left: give it more with --memory MIB": re.compile(
+        r"no space left on device"
+    ),
+}
 
 
 class Guest(NamedTuple):
@@ -99,6 +121,24 @@ class UserlandOptions(measuring.KernelOptions):
                 console_file=self.console,
             ),
         )
+
+
+def check_ending(ending: Ending, kept: str) -> None:
+    """GuestError for a program that did not end with 0; `kept` says where its numbers are.
+
+    KeyboardInterrupt where it was the user who ended it.
+    """
+    interrupt.check()
+    if ending.status == 0:
+        return
+    said = ending.output.lower()
+    lacks = next((f"The guest has {word}." for word, of in _LACKS.items() if of.search(said)), "")
+    remedy = _REMEDIES.get(ending.status, lacks)
+    raise GuestError(
+        f"The program {ending.clause}{kept and '; '}{kept}.",
+        f"{remedy} The last of what it printed is below.".strip(),
+        ending.output,
+    )
 
 
 _A_PROGRAM = {"without a program, --run": lambda options: options.program is not None}

@@ -7,7 +7,7 @@ from pathlib import Path
 from kentry.commands import measuring, userland, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, option, path_option
-from kentry.errors import EXIT_DONE, GuestError, UserError
+from kentry.errors import EXIT_DONE, UserError
 from kentry.progress import progress
 from kentry.vector.policies import parse_policy
 
@@ -61,10 +61,5 @@ def run(options: Options) -> int:
         lambda: trace_layout(trace, path.stat().st_size, path),
         lambda: statistics_to_json(trace, statistics(trace)),
     )
-    if ending.status != 0:
-        raise GuestError(
-            f"The workload {ending.clause}; what was recorded of it is in {path}.",
-            "The last of what it printed is below.",
-            ending.output,
-        )
+    userland.check_ending(ending, f"what was recorded of it is in {path}")
     return EXIT_DONE

@@ -10,6 +10,7 @@ from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, tracing_emulat
 from kentry.count.cache import digest_of, of_kernel
 from kentry.count.workload import run_workload
 from kentry.errors import GuestError, RecordingError
+from kentry.host import interrupt
 from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
@@ -49,6 +50,7 @@ def contexts_of(
                 say(f"{err.sentence} It is made again.")
         check_room(kept.parent, _WORKLOAD_BYTES)
         workload, ending = run_workload(kernel, arch, guest, own, of_boot)
+        interrupt.check()
         if ending.status != 0:
             raise GuestError(
                 f"The program {ending.clause} on {kernel.spec}, in the boot with seed {seed}.",

@@ -43,6 +43,12 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
+def put_off() -> None:
+    """Leaves a KeyboardInterrupt that was caught in the main thread to the next check()."""
+    global _dropped
+    _dropped = threading.current_thread() is threading.main_thread()
+
+
 def status() -> int:
     """Returns the exit status of an interrupted kentry: 128 and the signal's number."""
     return 128 + (_came or signal.SIGINT)

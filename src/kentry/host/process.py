@@ -159,7 +159,8 @@ def supervise(
     newline, `check` a few times a second the end of standard error; what they raise ends it.
     `feed` goes to standard input, which with `hold` stays open while the program runs.  -v prints
     `shown` in place of `argv`.  `limit` is how many bytes it may print, 0 for any number.
-    One that is stopped may end by itself for `grace` seconds, behind a SIGTERM.
+    One that is stopped may end by itself for `grace` seconds, behind a SIGTERM; so may one that
+    kentry's user interrupts, of which the next interrupt.check() tells.
     """
     stdin = subprocess.PIPE if feed or hold else subprocess.DEVNULL
     line = command_line(shown or argv, env)
@@ -169,29 +170,35 @@ def supervise(
         now = last = 0.0
         size = 0
         stopped = ""
-        while not stopped and pipes.outputs:
-            # Asked first: what it printed before its end is in the pipes then.
-            ended = process.poll() is not None
-            idle = not pipes.serve()
-            interrupt.check()
-            if check:
-                check(pipes.stderr.decode(errors="replace"))
-            if idle and ended:
-                break  # a process that it left behind holds the pipes
-            now = next(clock)
-            if progress and (grown := pipes.size + progress()) != size:
-                size, last = grown, now
-            if now > min(last, 9 * timeout) + timeout:
-                stopped = f"after {timeout:g} s{' without progress' if progress else ''}"
-            elif limit and pipes.size > limit:
-                stopped = f"because it printed more than {limit >> 20} MiB"
-            elif len(pipes.rest) > _LINE_LIMIT_BYTES:
-                stopped = f"because it printed {_LINE_LIMIT_BYTES >> 20} MiB without a newline"
-        if not stopped:
-            try:
-                process.wait(max(last + timeout - now, _POLL_SECONDS))
-            except subprocess.TimeoutExpired:
-                stopped = f"after {timeout:g} s"
+        try:
+            while not stopped and pipes.outputs:
+                # Asked first: what it printed before its end is in the pipes then.
+                ended = process.poll() is not None
+                idle = not pipes.serve()
+                interrupt.check()
+                if check:
+                    check(pipes.stderr.decode(errors="replace"))
+                if idle and ended:
+                    break  # a process that it left behind holds the pipes
+                now = next(clock)
+                if progress and (grown := pipes.size + progress()) != size:
+                    size, last = grown, now
+                if now > min(last, 9 * timeout) + timeout:
+                    stopped = f"after {timeout:g} s{' without progress' if progress else ''}"
+                elif limit and pipes.size > limit:
+                    stopped = f"because it printed more than {limit >> 20} MiB"
+                elif len(pipes.rest) > _LINE_LIMIT_BYTES:
+                    stopped = f"because it printed {_LINE_LIMIT_BYTES >> 20} MiB without a newline"
+            if not stopped:
+                try:
+                    process.wait(max(last + timeout - now, _POLL_SECONDS))
+                except subprocess.TimeoutExpired:
+                    stopped = f"after {timeout:g} s"
+        except KeyboardInterrupt:
+            if not grace:
+                raise
+            interrupt.put_off()
+            stopped = "by a signal"
         if stopped and grace:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

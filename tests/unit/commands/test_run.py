@@ -2,6 +2,7 @@
 """kentry run without a guest: what it asks for, prints and keeps, and how it fails."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from kentry.boot.guest_tasks import Ending, TracedWorkload
 from kentry.cli import main
 from kentry.commands import userland
 from kentry.count import workload as module
+from kentry.host import interrupt
 from kentry.results.workload import read_workload
 from kentry.vector import tracing
 from tests import ROOT
@@ -87,6 +89,8 @@ def test_the_trace_is_of_the_same_run(called: dict[str, Any]) -> None:
         (Ending(137, "Killed"), ("SIGKILL", "--memory")),
         (Ending(139, "oops"), ("SIGSEGV",)),
         (Ending(None, "hanging"), ("did not end", "--timeout")),
+        (Ending(4, "wget: Temporary failure in name resolution"), ("loopback", "--copy")),
+        (Ending(1, "MemoryError"), ("--memory",)),
     ],
 )
 def test_a_program_that_fails_is_an_error_and_its_counts_are_kept(
@@ -97,6 +101,18 @@ def test_a_program_that_fails_is_an_error_and_its_counts_are_kept(
     captured = capsys.readouterr()
     assert all(one in captured.err for one in (*data, "x.json", ending.output))
     assert "exit_group" in captured.out
+    assert read_workload(Path("x.json"))
+
+
+def test_what_was_counted_until_the_user_interrupts_is_kept(
+    called: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called["ending"] = Ending(None, "hanging")
+    # As supervise() does, in the middle of the run.
+    monkeypatch.setattr(userland, "build_userland", lambda *words: interrupt.put_off())
+    assert ran("-o", "x.json", "--", "true") == 128 + signal.SIGINT
+    captured = capsys.readouterr()
+    assert ("exit_group" in captured.out, "timeout" in captured.err) == (True, False)
     assert read_workload(Path("x.json"))
 
 

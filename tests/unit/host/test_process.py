@@ -158,6 +158,27 @@ def test_no_program_outlives_kentry(tmp_path: Path, how: signal.Signals, call: s
     assert gone(pid)
 
 
+def test_what_writes_at_its_end_does_so_when_kentry_is_interrupted(tmp_path: Path) -> None:
+    script = f"trap 'echo counts > {tmp_path}/counts; exit 3' TERM; echo $$ > {tmp_path}/pid"
+    text = (
+        "from kentry.host import interrupt\n"
+        "from kentry.host.process import supervise\n"
+        "interrupt.install()\n"
+        f"argv = ['sh', '-c', {script + '; while :; do sleep 0.1; done'!r}]\n"
+        "print(supervise(argv, 60, print, grace=20).status, flush=True)\n"
+        "try:\n"
+        "    interrupt.check()\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    pid = pid_in(tmp_path / "pid")
+    parent.send_signal(signal.SIGINT)
+    assert parent.communicate(timeout=20)[0] == "3\ninterrupted\n"
+    assert (tmp_path / "counts").read_text() == "counts\n"
+    assert gone(pid)
+
+
 def test_an_interrupt_that_python_drops_still_ends_the_wait(tmp_path: Path) -> None:
     """Python drops an exception that a destructor raises."""
     text = (
