@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What counting and tracing cost: a workload under plain TCG and with the tasks plugin, in turn.
 
-counted   CPU seconds of the emulator, the same boot with the plugin / without it, as kentry run
+counted   CPU seconds of the emulator, the same boot with the plugin / without it, as kentry run;
+          then seconds of the wall, which other work on the machine makes longer
 traced    the same, as kentry vector trace
-memory    the most that the emulator had, with the plugin less without it
+memory    the most that the emulator had, with the plugin less without it; and kentry itself
 whole     `kentry vector trace`, from a kernel in the cache to the written trace
 load      reading the trace back / reading the file's bytes
 """
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -28,6 +31,8 @@ from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest, t
 from kentry.boot.task_hooks import Hooks, find_hooks
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import find_workload
+from kentry.count.workload import make_workload
+from kentry.host.cache import scratch_folder
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.vector.trace import read_trace
@@ -43,16 +48,36 @@ def silent(_fraction: float | None, _now: str) -> None:
     """Nothing is shown."""
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Of one boot: seconds of a processor and of the wall, MB of the emulator and of kentry."""
+
+    cpu: float
+    wall: float
+    emulator: float
+    kentry: float
+
+
 def cost(
     kernel: Kernel, arch: Arch, guest: TracedWorkload, hooks: Hooks | None, tracing: bool
-) -> tuple[float, float]:
-    """CPU seconds of one boot, and the most MB that any so far had; `hooks` None: no plugin."""
-    options = TraceOptions(memory=MEMORY, tracing=tracing)
+) -> Cost:
+    """What one boot takes; `hooks` None: without the plugin."""
+    # Its children and what they took are of this boot alone.
+    with ProcessPoolExecutor(1) as pool:
+        return pool.submit(_cost, kernel, arch, guest, hooks, tracing).result()
+
+
+def _cost(
+    kernel: Kernel, arch: Arch, guest: TracedWorkload, hooks: Hooks | None, tracing: bool
+) -> Cost:
+    options = TraceOptions(memory=MEMORY, tracing=tracing, timeout=7200)
     emulator = tracing_emulator(arch, options.emulator, silent)
-    with tempfile.TemporaryDirectory() as folder:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    with scratch_folder() as folder:
         if hooks:
-            ending = trace_guest(kernel, arch, guest, hooks, options, Path(folder), silent).ending
+            traced = trace_guest(kernel, arch, guest, hooks, options, folder, silent)
+            ending = traced.ending
+            make_workload(kernel, guest, hooks, traced)
         else:
             core = find_processor(arch, arch.cores.get(arch.vector.units[0].lengths[0], MAX))
             argv = [
@@ -60,39 +85,48 @@ def cost(
                 *boot_argv(kernel, guest.initramfs, [*kernel_words(arch, core), *guest.words]),
             ]
             ending = boot(argv, emulator, options.timeout, silent)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     assert "kentry-workload end 0" in ending.console, ending
-    taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return taken, after.ru_maxrss / 1000
+    return Cost(
+        cpu=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        wall=wall,
+        emulator=after.ru_maxrss / 1000,
+        kentry=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+    )
 
 
 def verdict(value: float, bar: float) -> str:
     return f"{'within' if value <= bar else 'over'} {bar:g}"
 
 
-def measure(arch: Arch, workload: str, rounds: int, whole: bool) -> None:
+def measure(arch: Arch, workload: str, rounds: int, whole: bool, only_counted: bool) -> None:
     kernel = resolve(SPEC, arch, silent)
     guest = build_userland(
-        arch, find_workload([workload]), find_release(None, arch), MEMORY, silent
+        arch, find_workload(workload.split()), find_release(None, arch), MEMORY, silent
     )
     rows: dict[str, tuple[Hooks | None, bool]] = {
         "plain": (None, False),
         "counted": (find_hooks(kernel, arch), False),
-        "traced": (find_hooks(kernel, arch, tracing=True), True),
     }
-    # In this order: the memory is the most of all boots so far.
-    found = {name: [cost(kernel, arch, guest, *row)] for name, row in rows.items()}
-    for _ in range(rounds - 1):
+    if not only_counted:
+        rows["traced"] = (find_hooks(kernel, arch, tracing=True), True)
+    found: dict[str, list[Cost]] = {name: [] for name in rows}
+    for _ in range(rounds):
         for name, row in rows.items():
             found[name].append(cost(kernel, arch, guest, *row))
-    plain = min(taken for taken, _ in found["plain"])
-    print(f"{workload} {arch.name}: {plain:.2f} s of CPU time without the plugin")
-    for name, bar in (("counted", COUNT_BAR), ("traced", GUEST_BAR)):
-        ratio = min(taken for taken, _ in found[name]) / plain
-        more = found[name][0][1] - found["plain"][0][1]
+    plain = found.pop("plain")
+    least = min(one.cpu for one in plain)
+    print(f"{workload} {arch.name}: {least:.2f} s of CPU time without the plugin", flush=True)
+    for name, costs in found.items():
+        ratio = min(one.cpu for one in costs) / least
+        wall = min(one.wall for one in costs) / min(one.wall for one in plain)
+        more = max(one.emulator for one in costs) - min(one.emulator for one in plain)
+        own = max(one.kentry for one in costs)
+        bar = COUNT_BAR if name == "counted" else GUEST_BAR
         print(
-            f"  {name}: {ratio:.2f} x ({verdict(ratio, bar)}),"
-            f" {more:.0f} MB more ({verdict(more, MEMORY_BAR)})"
+            f"  {name}: {ratio:.2f} x ({verdict(ratio, bar)}), {wall:.2f} x of the wall,"
+            f" {more:.0f} MB more and {own:.0f} MB of kentry ({verdict(more + own, MEMORY_BAR)})",
+            flush=True,
         )
     if not whole:
         return
@@ -141,12 +175,14 @@ def load(file: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("arch", nargs="*", default=["arm64", "riscv64", "x86_64"])
-    parser.add_argument("--workload", default="shell")
+    parser.add_argument("--workload", action="append", help="shell by default")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--whole", action="store_true", help="the whole command, too")
+    parser.add_argument("--counted", action="store_true", help="kentry run alone, and no traces")
     args = parser.parse_args()
-    for name in args.arch:
-        measure(find_arch(name), args.workload, args.rounds, args.whole)
+    for workload in args.workload or ["shell"]:
+        for name in args.arch:
+            measure(find_arch(name), workload, args.rounds, args.whole, args.counted)
     return 0
 
 

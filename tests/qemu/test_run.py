@@ -7,20 +7,22 @@ which every call was counted by hand (tracing/countable.c); the guest's clock; a
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from bench.calls import calls_of_kentry, calls_of_the_kernel, counted, differences
+from msgspec.structs import replace
 
 from kentry.arch import find_arch
 from kentry.arch.processors import MAX
 from kentry.boot.emulator import BACKPORTS
 from kentry.boot.guest_tasks import Ending, TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
-from kentry.boot.userland.workloads import Copy, find_workload, parse_copy
+from kentry.boot.userland.workloads import Workload as Program
+from kentry.boot.userland.workloads import find_workload, parse_copy
 from kentry.count.workload import run_workload
-from kentry.results.workload import SYSCALL, Workload, write_workload
+from kentry.results.workload import Workload, write_workload
 from tests.places import silent
 
 from .conftest import GetEmulator, timed
@@ -31,54 +33,21 @@ pytestmark = pytest.mark.qemu
 
 LATE_NS = 3000
 ARCHES = ("arm64", "riscv64", "x86_64")
-# The guest's calls by number, of tasks with these names, as the kernel counts them.
-TRACED = ("find", "sort", "countable")
-SCRIPT = """\
-mount -t tracefs tracefs /sys/kernel/tracing
-cd /sys/kernel/tracing
-for name in {names}; do
-	echo "hist:keys=id if comm == \\"$name\\"" >>events/raw_syscalls/sys_enter/trigger
-done
-find /usr -name '*.so*' | sort >/tmp/sorted
-/root/countable
-sed -n '/hist:keys/p;/id:/p' events/raw_syscalls/sys_enter/hist | tr '\\n' ';'
-"""
+SCRIPT = "find /usr -name '*.so*' | sort >/tmp/sorted; /root/countable"
 
 
-def run(
-    name: str, words: list[str], copies: list[Copy], timeout: float = 900.0
-) -> tuple[Workload, Ending]:
+def calls_of(workload: Workload, program: str) -> Counter[int]:
+    """The system calls of the tasks of a name."""
+    others = tuple(one for one in workload.programs if one.name == program)
+    return calls_of_kentry(replace(workload, programs=others))
+
+
+def run(name: str, workload: Program, timeout: float = 900.0) -> tuple[Workload, Ending]:
     arch, kernel = find_arch(name), fetched(KERNEL, name)
-    workload = find_workload(words, copies, ["mount"])
     userland = build_userland(arch, workload, find_release(None, arch), 1024, silent)
     options = TraceOptions(memory=1024, emulator=BACKPORTS, cpu=MAX, timeout=timeout)
     with timed(f"{KERNEL} ({name}), kentry run"):
         return run_workload(kernel, arch, userland, options, silent)
-
-
-def calls_of(workload: Workload, program: str) -> Counter[int]:
-    """The system calls of the tasks of a name, by number."""
-    found: Counter[int] = Counter()
-    (own,) = (one for one in workload.programs if one.name == program)
-    for index, calls, _ in own.rows:
-        row = workload.rows[index]
-        if row.what == SYSCALL and calls:
-            assert row.number is not None
-            found[row.number] += calls
-    return found
-
-
-def histograms(output: str) -> dict[str, Counter[int]]:
-    """By task's name, what the tracepoint counted."""
-    found: dict[str, Counter[int]] = {}
-    name = ""
-    # On one line, because only the last ones of an output are kept.
-    for line in output.replace(";", "\n").splitlines():
-        if head := re.search(r'if comm == "(\w+)"', line):
-            name = head[1]
-        elif row := re.search(r"\bid:\s*(\d+) .*hitcount:\s*(\d+)", line):
-            found.setdefault(name, Counter())[int(row[1])] += int(row[2])
-    return found
 
 
 @pytest.mark.parametrize("name", ARCHES)
@@ -87,10 +56,9 @@ def test_calls_are_those_that_the_kernel_and_a_hand_counted(
 ) -> None:
     arch = find_arch(name)
     get_emulator(arch, BACKPORTS)
-    (tmp_path / "script").write_text(SCRIPT.format(names=" ".join(TRACED)))
     program = countable(arch, tmp_path)
-    copies = [f"{program}:/root/countable", f"{tmp_path}/script:/root/script"]
-    workload, ending = run(name, ["sh", "/root/script"], list(map(parse_copy, copies)))
+    copies = [parse_copy(f"{program}:/root/countable")]
+    workload, ending = run(name, counted(find_workload([SCRIPT], copies)))
     assert workload.complete
     assert ending.status == 0, ending.output
     numbers = {call: pair[name == "x86_64"] for call, pair in NUMBERS.items()}
@@ -98,11 +66,9 @@ def test_calls_are_those_that_the_kernel_and_a_hand_counted(
     for call, _ in CHILDS_CALLS:
         wanted[numbers[call]] += CHILDREN
     assert calls_of(workload, "countable") == wanted
-    # A kernel without the tracepoint's histograms prints none.
-    counted = histograms(ending.output)
-    assert set(counted) == (set() if name == "riscv64" else set(TRACED)), ending.output
-    for program_name, hits in counted.items():
-        assert calls_of(workload, program_name) == hits, program_name
+    kernels = calls_of_the_kernel(ending)
+    assert not differences(workload, calls_of_kentry(workload), kernels)
+    assert kernels.total() > 2 * wanted.total()
     assert sum(row.instructions for row in workload.rows) == workload.instructions
     assert not {one["kind"] for one in workload.caveats} & {"missed-returns", "stopped-early"}
     # An access that faults is dispatched twice, and the clock counts it once.
@@ -117,14 +83,14 @@ def test_two_boots_are_the_same_bytes(get_emulator: GetEmulator, tmp_path: Path)
     get_emulator(find_arch("arm64"), BACKPORTS)
     files = [tmp_path / "one.json", tmp_path / "other.json"]
     for file in files:
-        write_workload(run("arm64", ["ls", "-l", "/usr"], [])[0], file)
+        write_workload(run("arm64", find_workload(["ls", "-l", "/usr"]))[0], file)
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_what_never_ends_is_stopped_and_what_was_counted_kept(get_emulator: GetEmulator) -> None:
     get_emulator(find_arch("arm64"), BACKPORTS)
-    words = ["while :; do read -r line </proc/uptime; done"]
-    workload, ending = run("arm64", words, [], timeout=60)
+    endless = find_workload(["while :; do read -r line </proc/uptime; done"])
+    workload, ending = run("arm64", endless, timeout=60)
     assert (ending.status, workload.complete) == (None, False)
     row = workload.row("openat")
     assert row
