@@ -24,9 +24,9 @@ BUDGET = {
     "(loose)": 499,
     "arch": 1640,
     "boot": 2559,
-    "commands": 3286,
-    "compare": 2232,
-    "count": 1713,
+    "commands": 3297,
+    "compare": 2249,
+    "count": 1716,
     "host": 1404,
     "importing": 448,
     "kernels": 3922,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2868,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37435
+TESTS_BUDGET = 37453
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

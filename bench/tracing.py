@@ -102,7 +102,7 @@ def verdict(value: float, bar: float) -> str:
 def measure(arch: Arch, workload: str, rounds: int, whole: bool, only_counted: bool) -> None:
     kernel = resolve(SPEC, arch, silent)
     guest = build_userland(
-        arch, find_workload(workload.split()), find_release(None, arch), MEMORY, silent
+        arch, find_workload([workload]), find_release(None, arch), MEMORY, silent
     )
     rows: dict[str, tuple[Hooks | None, bool]] = {
         "plain": (None, False),
@@ -175,7 +175,7 @@ def load(file: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("arch", nargs="*", default=["arm64", "riscv64", "x86_64"])
-    parser.add_argument("--workload", action="append", help="shell by default")
+    parser.add_argument("--workload", action="append", help="a name or a script; shell by default")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--whole", action="store_true", help="the whole command, too")
     parser.add_argument("--counted", action="store_true", help="kentry run alone, and no traces")

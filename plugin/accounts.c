@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#define _GNU_SOURCE /* fallocate() */
 #include "accounts.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +16,8 @@
 #define KEPT_BITS 7
 /* Of the run; where there are more, two become one. */
 #define SLICES 256
+/* More than a file has: a million values with 20 characters each, and functions. */
+#define FILE_BYTES (32 << 20)
 
 struct value {
 	uint32_t kind;
@@ -251,7 +256,12 @@ static void write_slices(void)
 int accounts_open(const char *file)
 {
 	to = fopen(file, "w");
-	return to ? 0 : -1;
+	if (!to)
+		return -1;
+	/* The disk may be full at the end; some file systems cannot do this. */
+	if (!fallocate(fileno(to), FALLOC_FL_KEEP_SIZE, 0, FILE_BYTES))
+		return 0;
+	return errno == ENOSPC || errno == EDQUOT ? -1 : 0;
 }
 
 int accounts_write(const struct accounts_end *end)

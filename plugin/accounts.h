@@ -80,7 +80,7 @@ struct accounts_end {
 	int64_t ahead;
 };
 
-/* The file stays empty until the other writes it. */
+/* The file has its room on the disk from here on, and stays empty until the other writes it. */
 int accounts_open(const char *file);
 int accounts_write(const struct accounts_end *end);
 

@@ -22,6 +22,7 @@
  * Time: the guest's own clock, whenever kernel or program reads it; between two readings, one
  * nanosecond an instruction, as -icount shift=0 has it.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1081,8 +1082,8 @@ static int check_arguments(const char *out)
 			return -1;
 		}
 	if (!counts_file || accounts_open(counts_file)) {
-		fprintf(stderr, "kentry plugin: cannot write counts=%s\n",
-			counts_file ? counts_file : "");
+		fprintf(stderr, "kentry plugin: cannot write counts=%s: %s\n",
+			counts_file ? counts_file : "", strerror(counts_file ? errno : ENOENT));
 		return -1;
 	}
 	if (out && events_open(out)) {

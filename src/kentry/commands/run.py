@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry run: boot a user space, run a program, count what each entry into the kernel costs it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import path_option
 from kentry.commands.settings import default_cpu
-from kentry.errors import EXIT_DONE
+from kentry.errors import EXIT_DONE, KentryError
 from kentry.progress import progress
 from kentry.results.workload import to_file, write_workload
 
@@ -39,18 +40,28 @@ def run(options: Options) -> int:
     for file in filter(None, (options.output, options.trace, options.console)):
         measuring.check_writable(file)
     name = options.find_workload().name
+    unwritten: list[KentryError] = []
+
+    def try_to(write: Callable[..., object], *words: object) -> None:
+        try:
+            write(*words)
+        except KentryError as err:
+            unwritten.append(err)
+
     with progress(f"running {name} on {options.spec}") as update:
         kernel, arch, guest, how = options.guest(update, cpu=default_cpu(options.find_arch()))
         keep = None
-        if options.trace:
+        if trace := options.trace:
             from kentry.vector.tracing import policy_of, write_records
 
-            policy = policy_of(kernel, arch, None)
-            about = (kernel, arch, guest, None, policy, options.trace)
-            keep = partial(write_records, *about)
+            about = (kernel, arch, guest, None, policy_of(kernel, arch, None), trace)
+            keep = partial(try_to, write_records, *about)
         workload, ending = run_workload(kernel, arch, guest, how, update, keep)
     if options.output:
-        write_workload(workload, options.output)
+        try_to(write_workload, workload, options.output)
     emit(options, lambda: workload_layout(workload), lambda: to_file(workload))
+    # What was counted is printed first.
+    if unwritten:
+        raise unwritten[0]
     userland.check_ending(ending, f"what was counted is in {options.output}" * bool(options.output))
     return EXIT_DONE

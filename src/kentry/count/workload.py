@@ -29,7 +29,7 @@ from kentry.boot.task_hooks import (
 )
 from kentry.errors import TraceError
 from kentry.host import interrupt
-from kentry.host.cache import scratch_folder
+from kentry.host.cache import check_room, scratch_folder
 from kentry.kernels.kernel import Kernel
 from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
@@ -66,6 +66,8 @@ _KNOWN_AS = {
     "fadvise64_64": "fadvise64",
     "ni_syscall": "",
 }
+# For which plugin/accounts.c has room on the disk, and for what else QEMU writes.
+_COUNTS_BYTES = 64 << 20
 # Of a kernel, what a file says of it.
 OF_THE_KERNEL = ("spec", "arch", "release", "build_id", "config_sha256", "compiler", "origin")
 
@@ -185,6 +187,7 @@ def run_workload(
     hooks = find_hooks(kernel, arch, tracing=keep is not None)
     options = replace(options, tracing=keep is not None)
     with scratch_folder() as folder:
+        check_room(folder, _COUNTS_BYTES)
         traced = trace_guest(kernel, arch, guest, hooks, options, folder, update)
         # The plugin writes it at the workload's end, or QEMU's.
         if not traced.counts.exists() or not traced.counts.stat().st_size:

@@ -10,8 +10,10 @@ import pytest
 
 from kentry.boot.guest_tasks import Ending, TracedWorkload
 from kentry.cli import main
+from kentry.commands import run as command
 from kentry.commands import userland
 from kentry.count import workload as module
+from kentry.errors import UserError
 from kentry.host import interrupt
 from kentry.results.workload import read_workload
 from kentry.vector import tracing
@@ -102,6 +104,22 @@ def test_a_program_that_fails_is_an_error_and_its_counts_are_kept(
     assert all(one in captured.err for one in (*data, "x.json", ending.output))
     assert "exit_group" in captured.out
     assert read_workload(Path("x.json"))
+
+
+def test_on_a_full_disk_what_was_counted_is_printed_and_written_where_it_can_be(
+    called: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*words: Any) -> None:
+        raise UserError("No space is left for x.")
+
+    monkeypatch.setattr(tracing, "write_records", full)
+    assert ran("--trace", "x.parquet", "-o", "x.json", "--", "true") == 2
+    assert read_workload(Path("x.json"))
+    monkeypatch.setattr(command, "write_workload", full)
+    capsys.readouterr()
+    assert ran("-o", "x.json", "--", "true") == 2
+    captured = capsys.readouterr()
+    assert ("exit_group" in captured.out, "No space" in captured.err) == (True, True)
 
 
 def test_what_was_counted_until_the_user_interrupts_is_kept(
