@@ -11,7 +11,17 @@ from kentry.errors import UserError
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta
-from kentry.results.workload import BIRTH, FAULT, FIRMWARE, OTHERS, SYSCALL, USER, Row, Workload
+from kentry.results.workload import (
+    BIRTH,
+    FAULT,
+    FIRMWARE,
+    OTHERS,
+    SYSCALL,
+    USER,
+    Command,
+    Row,
+    Workload,
+)
 from kentry.results.workload_comparison import (
     EntryDelta,
     KindDelta,
@@ -28,6 +38,8 @@ _TARGET_KEYS = ("emulator", "machine", "cpu", "cmdline", "memory_mib")
 # Calls of each side that agree on a change, in all boots together.  A path that a task takes by
 # chance every second time agrees in three calls a side once in 32 comparisons.
 _CALLS = 10
+# Packages that are named where user spaces differ.
+_PACKAGES = 3
 # At most this share of a side's calls may have the other side's count.
 _OF_THE_OTHER = 0.05
 # Kinds of system calls that agree on a change of entry and exit, beside more than half of them.
@@ -216,17 +228,22 @@ def _deltas(old: dict[str, int], new: dict[str, int]) -> tuple[FunctionDelta, ..
     return tuple(sorted(changed, key=lambda row: (-abs(row.delta), row.name)))
 
 
+def _user_space(own: Command, other: Command) -> str:
+    """The release, and packages that the other has not, or in another version."""
+    packages = [" ".join(one) for one in sorted(own.packages.items() - other.packages.items())]
+    more = [f"{len(packages) - _PACKAGES} more packages"] if len(packages) > _PACKAGES else []
+    return ", ".join([own.release, *packages[:_PACKAGES], *more])
+
+
 def _caveats(old: Sequence[Workload], new: Sequence[Workload]) -> Iterator[Caveat]:
     first, second = old[0], new[0]
     yield from differing(first.target, second.target, _TARGET_KEYS)
     yield from differing(first.kernel, second.kernel, ("compiler",))
     if first.kernel.get("config_sha256") != second.kernel.get("config_sha256"):
         yield caveats.config_unknown("both sides'")
-    if (first.workload.release, first.workload.packages) != (
-        second.workload.release,
-        second.workload.packages,
-    ):
-        yield caveats.differs("user space", first.workload.release, second.workload.release)
+    ran = (first.workload, second.workload)
+    if ran[0].release != ran[1].release or ran[0].packages != ran[1].packages:
+        yield caveats.differs("user space", _user_space(*ran), _user_space(*reversed(ran)))
     if len(old) == 1 or len(new) == 1:
         yield caveats.one_boot_a_side()
     yield from of_both(
