@@ -58,9 +58,7 @@ class Clock:
     def end(self, bar: float) -> None:
         wall, cpu = self.sums
         verdict = "within" if wall <= bar else "over"
-        print(
-            f"  {'in all':28} {wall:7.1f} {cpu:7.1f}  {verdict} {bar:g} s", flush=True
-        )
+        print(f"  {'in all':28} {wall:7.1f} {cpu:7.1f}  {verdict} {bar:g} s", flush=True)
 
 
 def run(spec: str, arch_name: str, name: str, bar: float) -> None:

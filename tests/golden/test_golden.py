@@ -14,6 +14,7 @@ from kentry.cli import build_parser, main
 from kentry.commands.options import Parser
 from kentry.compare.counted import added_by_states, compare
 from kentry.compare.workload import compare_workloads
+from kentry.count.program import program_recording
 from kentry.count.recorder import measure
 from kentry.results import recording as recording_result
 from kentry.results.comparison import Comparison
@@ -21,6 +22,7 @@ from kentry.results.document import dump, read_document, to_json
 from kentry.results.recording import Recording, read_recording
 from kentry.results.studies import (
     NO_APPLY,
+    NO_BOOT,
     NO_BUILD,
     Ablation,
     Bisection,
@@ -145,6 +147,25 @@ def an_uneven_series() -> Series:
     return tabulate(rows, origin, notes=[{"kind": "x", "text": "about the series"}])
 
 
+def a_program_series() -> Series:
+    """Patches of the entry, of nothing, of everything that varies, and one that does not boot."""
+    real = read_workload(HERE / "workload.json")
+
+    def boots(more: int) -> Recording:
+        own = dearer(real, more)
+        runs = [replace(own, target={**own.target, "seed": seed}) for seed in (1, 2, 3)]
+        return program_recording(runs, {})
+
+    rows = [
+        outcome(0, "baseline", boots(0)),
+        outcome(1, "arm64: entry: Save what the handler changes alone", boots(-9)),
+        outcome(2, "arm64: entry: Name the branch targets", boots(-9)),
+        outcome(3, "arm64: entry: Save nothing", ("arm64", Problem(NO_BOOT, "no mark", "oops"))),
+        outcome(4, "arm64: entry: Check the flags once more", boots(-7)),
+    ]
+    return tabulate(rows, {"base": "source:6.12"})
+
+
 def a_matrix() -> Recording:
     """Plain cases with other windows, and states with every kind of count."""
     found = measured(
@@ -201,6 +222,8 @@ REPORTS: dict[str, Callable[[], Layout]] = {
     "series-changelog.txt": lambda: series_changelog(a_series()),
     "series-uneven.txt": lambda: series_layout(an_uneven_series(), functions=True),
     "series-uneven-changelog.txt": lambda: series_changelog(an_uneven_series()),
+    "series-program.txt": lambda: series_layout(a_program_series()),
+    "series-program-changelog.txt": lambda: series_changelog(a_program_series()),
     "diff-changelog.txt": lambda: comparison_changelog(compare(read(OLD), read(NEW))),
     "diff-verdicts.txt": lambda: comparison_layout(a_comparison()),
     "diff-verdicts-changelog.txt": lambda: comparison_changelog(a_comparison()),
@@ -226,6 +249,7 @@ def test_what_a_command_prints(
 DOCUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "series.json": lambda: to_json(a_series()),
     "series-uneven.json": lambda: to_json(an_uneven_series()),
+    "series-program.json": lambda: to_json(a_program_series()),
     "ablate.json": lambda: to_json(an_ablation()),
     "diff-verdicts.json": lambda: to_json(a_comparison()),
     "bisect.json": lambda: to_json(a_bisection()),

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kentry.commands import measuring, values
+from kentry.commands import measuring, userland, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, flag, list_option, operand, option
 from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
@@ -13,8 +13,9 @@ from kentry.kernels import tree
 from kentry.progress import progress
 from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
+from kentry.results.workload import ENTRY
 from kentry.show.studies import bisection_layout, steps_layout
-from kentry.study import commits
+from kentry.study import commits, program
 from kentry.study.bisection import Question, bisect
 
 EXAMPLES = (
@@ -30,12 +31,13 @@ _ALL = {"without --all": lambda options: options.everything}
 # The options that shape what is searched, which --continue takes from the run before.
 _KEPT = (
     *("good", "bad", "paths", "arch", "case", "metric", "configs", "compiler"),
-    *("emulator", "timeout", "everything", "least", "first_parent", "run"),
+    *("emulator", "timeout", "everything", "least", "first_parent", "meter"),
+    *("program", "release", "packages", "copy", "memory", "cpu", "append"),
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.TreeOptions):
+class Options(userland.ProgramOptions, measuring.TreeOptions):
     """What `kentry bisect` takes."""
 
     paths: tuple[str, ...] = operand(
@@ -52,7 +54,8 @@ class Options(measuring.TreeOptions):
         needs=_A_BISECTION,
         **{
             **measuring.METRIC,
-            "help": "the metric to search by, such as loads; instructions by default",
+            "help": "the metric to search by, such as loads; instructions by default; with --run"
+            " of a kind of entry, such as read.instructions; entry.instructions by default",
         },
     )
     everything: bool = flag(
@@ -65,10 +68,10 @@ class Options(measuring.TreeOptions):
         needs=_A_BISECTION | _ALL,
         help="with --all: the smallest change to find",
     )
-    run: str | None = option(
-        "--run PROGRAM",
+    meter: str | None = option(
+        "--meter PROGRAM",
         group=RARE,
-        needs=_A_BISECTION,
+        needs=_A_BISECTION | {"with --run": lambda options: options.program is None},
         help="measure with a program of your own, on a board for instance: it gets a commit and the"
         " file to write the recording to, and exits with 125 where it cannot",
     )
@@ -87,7 +90,7 @@ class Options(measuring.TreeOptions):
 
     def inputs(self) -> list[str]:
         """Returns the tree, where kentry builds its commits itself."""
-        return [] if self.run or not self.good else [f"tree:{self.tree}"]
+        return [] if self.meter or not self.good else [f"tree:{self.tree}"]
 
     def question(self) -> Question:
         """Returns what to search for; UserError for more than one metric."""
@@ -95,9 +98,14 @@ class Options(measuring.TreeOptions):
             raise UserError(
                 f"Commits are searched by one metric, not {len(self.metric)}.", "Name one."
             )
+        cases, metric = self.measurement(self.find_arch()).cases, "".join(self.metric)
+        if self.program is not None:
+            self.refuse_with_program("case")
+            kind, metric = program.metric(metric or f"{ENTRY}.{INSTRUCTIONS}")
+            cases = (kind,)
         return Question(
-            cases=self.measurement(self.find_arch()).cases,
-            metric="".join(self.metric) or INSTRUCTIONS,
+            cases=cases,
+            metric=metric or INSTRUCTIONS,
             paths=self.paths,
             everything=self.everything,
             least=self.least or 0,
@@ -106,15 +114,16 @@ class Options(measuring.TreeOptions):
         )
 
     def measurer(self, folder: Path) -> commits.Measurer:
-        """What measures a commit; `folder` has a program's files.  UserError for an open quote."""
-        if not self.run:
+        """What measures a commit; `folder` has a meter's files.  UserError for an open quote."""
+        if not self.meter:
             arch = self.find_arch()
-            return commits.Kernels(self.top(), arch, self.request(), self.measurement(arch))
+            kernels = (self.top(), arch, self.request(), self.measurement(arch))
+            return commits.Kernels(*kernels, self.find_program(arch, f"tree:{self.tree}"))
         try:
-            return commits.Program(shlex.split(self.run), folder)
+            return commits.Meter(shlex.split(self.meter), folder)
         except ValueError as err:
             raise UserError(
-                f"--run {self.run!r} cannot be read: {err}.", "Mend the quotes."
+                f"--meter {self.meter!r} cannot be read: {err}.", "Mend the quotes."
             ) from err
 
     def origin(self) -> dict[str, str]:
@@ -123,10 +132,11 @@ class Options(measuring.TreeOptions):
         texts = {
             "config_set": " ".join(sorted(request.sets)),
             "paths": " ".join(self.paths),
-            "run": self.run or "",
+            "meter": self.meter or "",
+            "program": self.program or "",
         }
         origin = {"tree": str(self.tree), "config": request.config, "compiler": request.compiler}
-        origin |= {} if self.run else {"cpu": self.measurement(self.find_arch()).cpu}
+        origin |= {} if self.meter else {"cpu": self.measurement(self.find_arch()).cpu}
         return origin | {name: text for name, text in texts.items() if text}
 
 
@@ -143,7 +153,7 @@ def run(options: Options) -> int:
         shown = {"steps": steps, **({"provisional": provisional} if provisional else {})}
         emit(
             options,
-            lambda: steps_layout(steps, provisional, by_program=state.by_program),
+            lambda: steps_layout(steps, provisional, by_meter=state.by_meter),
             lambda: to_json(shown),
         )
         return EXIT_DONE
@@ -160,7 +170,7 @@ def run(options: Options) -> int:
             {name: getattr(asked, name) for name in _KEPT},
             measurer.made_with(span.bad, update),
             resume=options.resume,
-            keep=not options.run,
+            keep=not options.meter,
         )
         searched = commits.Commits(
             state.folder, measurer, question.cases, question.metric, update, options.jobs

@@ -6,15 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kentry.commands import measuring
+from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, operand, option, path_option
+from kentry.count.program import program_recording
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
+from kentry.results.document import schema_of
+from kentry.results.recording import Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
+from kentry.results.workload import read_workload
 from kentry.show.export.ci import check_github, check_junit, check_ktap
 from kentry.show.studies import check_layout
 from kentry.study.budgets import read_budgets
 from kentry.study.check import cases_to_measure, check, find_baseline, renew
+from kentry.study.plan import measure_all
 
 EXAMPLES = (
     "kentry check debian:6.12 --arch arm64 --budget budgets.toml",
@@ -30,11 +35,12 @@ _CODES = {WITHIN: EXIT_DONE, OVER: EXIT_REGRESSION, UNDECIDED: EXIT_UNDECIDED}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(measuring.CachedOptions):
+class Options(userland.ProgramOptions, measuring.CachedOptions):
     """What `kentry check` takes."""
 
     subject: str = operand(
-        metavar="FILE|SPEC", help=f"a recording, or a kernel: {measuring.SPEC_HELP}"
+        metavar="FILE|SPEC",
+        help=f"a recording, a file that kentry run -o wrote, or a kernel: {measuring.SPEC_HELP}",
     )
     budget: Path = path_option("--budget", required=True, help="the file of budgets, in TOML")
     update: bool = flag(
@@ -61,9 +67,11 @@ def run(options: Options) -> int:
     if options.format is not None and options.format not in _FORMATS:
         raise UserError(f"Unknown format '{options.format}'.", f"Formats: {', '.join(_FORMATS)}.")
     budgets = read_budgets(options.budget)
-    recording = None
+    recording, program = None, None
     if not measuring.is_spec(options.subject):
-        recording = measuring.obtain(options.subject, options)
+        recording = _read(options)
+    elif program := options.find_program(options.find_arch(), options.subject):
+        options.refuse_with_program("case")
     arch = str(recording.kernel["arch"]) if recording else options.find_arch().name
     if options.update:
         if options.case:
@@ -75,7 +83,10 @@ def run(options: Options) -> int:
             measuring.check_writable(budgets.baselines[arch])
     baseline = find_baseline(budgets, arch, new=options.update)
     expected: Sequence[str] = ()
-    if recording is None:
+    if program:
+        unit = options.unit(options.subject, fresh=options.fresh)
+        [recording] = measure_all([replace(unit, program=program)])
+    elif recording is None:
         expected = cases_to_measure(budgets, baseline, options.find_arch(), options.case)
         measured = replace(options, case=tuple(expected))
         recording = measuring.obtain(options.subject, measured, fresh=options.fresh)
@@ -91,3 +102,10 @@ def run(options: Options) -> int:
     if options.bisect and result.verdict == UNDECIDED:
         return EXIT_SKIP
     return _CODES[result.verdict]
+
+
+def _read(options: Options) -> Recording:
+    """The recording in the file, or that of the one boot of a program."""
+    if schema_of(Path(options.subject)).startswith("kentry/workload/"):
+        return program_recording([read_workload(Path(options.subject))], {})
+    return measuring.obtain(options.subject, options)

@@ -16,6 +16,8 @@ from kentry.errors import (
     KentryError,
     UserError,
 )
+from kentry.kernels.resolve import resolve
+from kentry.progress import progress
 from kentry.results.document import schema_of
 from kentry.results.workload import Workload, read_workload
 from kentry.show.changelog import comparison_changelog
@@ -32,6 +34,7 @@ EXAMPLES = (
 @dataclass(frozen=True, kw_only=True)
 class Options(
     userland.ProgramOptions,
+    measuring.CachedOptions,
     measuring.CoreOptions,
 ):
     """What `kentry diff` takes."""
@@ -99,7 +102,9 @@ def _programs(options: Options) -> tuple[Sequence[Workload], Sequence[Workload]]
     ran = list(map(_is_workload, sides))
     if not any(ran) and options.program is None:
         return None
-    options.refuse_with_program("case", "metric", "core", "changelog")
+    for name in ("case", "metric", "core", "changelog"):
+        if getattr(options, name):
+            raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
     if all(ran) and options.program is None:
         return [read_workload(Path(options.old))], [read_workload(Path(options.new))]
     if not all(map(measuring.is_spec, sides)):
@@ -107,7 +112,19 @@ def _programs(options: Options) -> tuple[Sequence[Workload], Sequence[Workload]]
             f"{options.old} and {options.new} are not two runs of a program.",
             "Compare two files that kentry run -o wrote, or two kernels with --run.",
         )
-    return options.run_program(options.old), options.run_program(options.new)
+    return _boots(options, options.old), _boots(options, options.new)
+
+
+def _boots(options: Options, spec: str) -> Sequence[Workload]:
+    """The program's boots on the kernel, from the cache where it has them."""
+    from kentry.count.workload_cache import run_program
+
+    arch = options.find_arch()
+    program = options.find_program(arch, spec)
+    assert program
+    with progress(f"running {program.workload.name} on {spec}") as update:
+        kernel = resolve(spec, arch, update, options.request())
+        return run_program(kernel, arch, program, update, reuse=not options.fresh)
 
 
 def _compare_programs(options: Options, old: Sequence[Workload], new: Sequence[Workload]) -> int:

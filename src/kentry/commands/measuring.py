@@ -113,9 +113,9 @@ class KernelOptions(options.ResultOptions):
         default=(),
         action="append",
         needs=A_KERNEL | A_SOURCE,
-        help="config of a kernel that is built: tiny (kentry's smallest, the default), userland,"
-        " distro (Debian's own, trimmed) or a .config file; and options on top of it, such as"
-        " CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
+        help="config of a kernel that is built: tiny (kentry's smallest, the default), userland"
+        " (with a program the default), distro (Debian's own, trimmed) or a .config file; and"
+        " options on top of it, such as CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
     timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
 
@@ -140,7 +140,12 @@ class KernelOptions(options.ResultOptions):
             raise UserError(
                 f"A kernel has one config, not {' and '.join(bases)}.", "Name one of them."
             )
-        return Request("".join(bases) or TINY, sets)
+        return Request("".join(bases) or self.config, sets)
+
+    @property
+    def config(self) -> str:
+        """The config of a kernel that is built, unless --config names one."""
+        return TINY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.commands import measuring
+from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand, option, path_option
 from kentry.commands.settings import settings
@@ -30,6 +30,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options(
+    userland.ProgramOptions,
     measuring.CachedOptions,
     measuring.MatrixOptions,
     measuring.CoreOptions,
@@ -75,6 +76,7 @@ class Options(
     def check(self) -> None:
         """Raises UserError for a mistake that can be found before the first build."""
         arches = self.find_arches()
+        self.refuse_with_program("case", "matrix", "vl", "metric", "core")
         if self.core and len(arches) > 1:
             raise UserError(
                 "--core names cores of one architecture, and --arch has several.",
@@ -83,6 +85,7 @@ class Options(
         self.check_cores()
         for arch in arches:
             self.measurement_of(arch, self.inputs()[0])
+            self.find_program(arch, self.inputs()[0])
             if self.output:
                 with no_space_is_an_error(self.output):
                     self.output.mkdir(parents=True, exist_ok=True)
@@ -132,6 +135,7 @@ def _of_lineup(lineup: Lineup, options: Options) -> Series:
             spec=lineup.base_spec,
             arch=arch.name,
             measurement=options.measurement_of(arch, lineup.base_spec),
+            program=options.find_program(arch, lineup.base_spec),
             request=options.request().chosen(lineup.options),
             fresh=options.fresh,
         )

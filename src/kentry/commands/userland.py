@@ -4,11 +4,11 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kentry.arch import Arch
 from kentry.arch.processors import find_processor
-from kentry.boot.emulator import check_append
+from kentry.boot.emulator import INSTALLED, check_append
 from kentry.boot.guest_tasks import Ending, TracedWorkload, TraceOptions
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import WORKLOADS, Workload, find_workload, parse_copy
@@ -17,11 +17,15 @@ from kentry.commands.options import RARE, list_option, operand, option, path_opt
 from kentry.commands.settings import default_cpu
 from kentry.errors import GuestError, UserError
 from kentry.host import interrupt
+from kentry.kernels.config import USERLAND
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
-from kentry.progress import Update, progress
-from kentry.results.workload import Workload as Ran
+from kentry.progress import Update
+from kentry.results.recording import FLOOR
+
+if TYPE_CHECKING:
+    from kentry.count.workload_cache import Program
 
 _SECONDS = 1800.0
 _MEMORY = 2048
@@ -92,6 +96,11 @@ class UserlandOptions(measuring.KernelOptions):
         "--console", group=RARE, help="write the guest's console to FILE"
     )
 
+    @property
+    def config(self) -> str:
+        """A built kernel has what a user space needs."""
+        return USERLAND
+
     def find_workload(self) -> Workload:
         """Returns the program with its packages and files; UserError."""
         return find_workload(self.workload, list(map(parse_copy, self.copy)), self.packages)
@@ -99,28 +108,30 @@ class UserlandOptions(measuring.KernelOptions):
     def guest(self, update: Update, *, cpu: str = "", length: int | None = None) -> Guest:
         """Fetches what is to be booted; `cpu` is the default, `length` of vectors in bits."""
         arch, workload = self.find_arch(), self.find_workload()
-        booted = parse(self.spec).booted
-        append = f"{self.append} {booted.get('append', '')}".strip()
-        check_append(append)
-        cpu = booted.get("cpu", self.cpu or cpu)
-        if cpu:
-            find_processor(arch, cpu)
-        release, memory = find_release(self.release, arch), self.memory or _MEMORY
+        options = _trace_options(self, arch, self.spec, cpu)
+        options = replace(options, seed=self.seed, vector_length=length, console_file=self.console)
+        release = find_release(self.release, arch)
         kernel = resolve(self.spec, arch, update, self.request())
-        return Guest(
-            kernel,
-            arch,
-            build_userland(arch, workload, release, memory, update),
-            TraceOptions(
-                memory=memory,
-                seed=self.seed,
-                timeout=self.timeout or _SECONDS,
-                vector_length=length,
-                cpu=cpu,
-                append=append,
-                console_file=self.console,
-            ),
-        )
+        userland = build_userland(arch, workload, release, options.memory, update)
+        return Guest(kernel, arch, userland, options)
+
+
+def _trace_options(
+    options: "UserlandOptions | ProgramOptions", arch: Arch, spec: str, cpu: str
+) -> TraceOptions:
+    """How to boot the spec; UserError for a processor or a command line that cannot be."""
+    booted = parse(spec).booted
+    append = f"{options.append or ''} {booted.get('append', '')}".strip()
+    check_append(append)
+    cpu = booted.get("cpu", options.cpu or cpu)
+    if cpu:
+        find_processor(arch, cpu)
+    return TraceOptions(
+        memory=options.memory or _MEMORY,
+        timeout=options.timeout or _SECONDS,
+        cpu=cpu,
+        append=append,
+    )
 
 
 def check_ending(ending: Ending, kept: str) -> None:
@@ -145,14 +156,14 @@ _A_PROGRAM = {"without a program, --run": lambda options: options.program is not
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProgramOptions(measuring.CachedOptions):
+class ProgramOptions(measuring.MeasureOptions):
     """A program to run instead of cases, for a command that measures kernels."""
 
     program: str | None = option(
         "--run PROGRAM",
         group=RARE,
         needs=measuring.A_KERNEL,
-        help="compare a program instead of cases, as kentry run counts it, in three boots a kernel"
+        help="measure a program instead of cases, as kentry run counts it, in three boots a kernel"
         f" with other seeds, which take three times as long: {', '.join(WORKLOADS)}, or a script",
     )
     release: str | None = option("--release NAME", group=RARE, needs=_A_PROGRAM, **_RELEASE)
@@ -162,32 +173,29 @@ class ProgramOptions(measuring.CachedOptions):
     copy: tuple[str, ...] = option("--copy HOST[:GUEST]", group=RARE, needs=_A_PROGRAM, **_COPY)
     memory: int | None = option("--memory MIB", needs=_A_PROGRAM, **measuring.MEMORY)
 
+    @property
+    def config(self) -> str:
+        """With a program a built kernel has what a user space needs."""
+        return super().config if self.program is None else USERLAND
+
     def refuse_with_program(self, *names: str) -> None:
         """UserError for one of these options, which shape cases and their text."""
         for name in names:
-            if getattr(self, name):
+            if self.program is not None and getattr(self, name):
                 raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
 
-    def run_program(self, spec: str) -> list[Ran]:
-        """The program's boots on the kernel, from the cache where it has them."""
-        from kentry.count.workload_cache import contexts_of
+    def find_program(self, arch: Arch, spec: str) -> "Program | None":
+        """What to run on the spec, None for cases; UserError before anything is fetched."""
+        from kentry.count.workload_cache import Program
 
-        assert self.program is not None
-        how = UserlandOptions(
-            spec=spec,
-            workload=(self.program,),
-            arch=self.find_arch().name,
-            configs=self.configs,
-            timeout=self.timeout,
-            release=self.release,
-            packages=self.packages,
-            copy=self.copy,
-            memory=self.memory,
-            cpu=self.cpu,
-            append=self.append or "",
+        if self.program is None:
+            return None
+        if parse(spec).kind == FLOOR:
+            raise UserError(f"{spec} has no user space for a program.", "Name a kernel of Linux.")
+        how = _trace_options(self, arch, spec, default_cpu(arch))
+        return Program(
+            workload=find_workload([self.program], list(map(parse_copy, self.copy)), self.packages),
+            release=find_release(self.release, arch),
+            options=replace(how, emulator=self.emulator or INSTALLED),
+            seeds=SEEDS,
         )
-        with progress(f"running {how.find_workload().name} on {spec}") as update:
-            kernel, arch, guest, options = how.guest(update, cpu=default_cpu(self.find_arch()))
-            if self.emulator:
-                options = replace(options, emulator=self.emulator)
-            return contexts_of(kernel, arch, guest, options, SEEDS, update, reuse=not self.fresh)

@@ -12,6 +12,7 @@ from kentry.arch import find_arch
 from kentry.compare.contexts import Change, MetricChange, Side, Sides, place_values, sum_of
 from kentry.compare.differences import differences, of_both, one_architecture, shared_metrics
 from kentry.compare.layout import layout_change
+from kentry.compare.workload import of_recordings
 from kentry.errors import UserError
 from kentry.path import metrics as path_metrics
 from kentry.path.calls import NOT_KNOWN, purposes
@@ -68,9 +69,13 @@ def compare(
         # Recordings from before a metric of layout have the paths that it follows from.
         counted = [(_with_layout(a, old), _with_layout(b, new)) for a, b in counted]
     both = [Sides(Side(a, old), Side(b, new)) for a, b in counted]
-    cases = [compare_case(sides) for sides in both]
     timed: list[TimedComparison] = []
-    if any(shared_metrics(a, b) for a, b in pairs):
+    of_program = bool(old.program or new.program)
+    if of_program:
+        cases = of_recordings(old, new, names)
+    else:
+        cases = [compare_case(sides) for sides in both]
+    if not of_program and any(shared_metrics(a, b) for a, b in pairs):
         # It loads numpy and scipy, which exact counts do not need.
         from kentry.compare.timed import compare_timed
 

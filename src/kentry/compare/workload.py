@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs of one program on two kernels -> WorkloadComparison; docs/methods.md has the rule."""
+"""Runs of one program on two kernels -> WorkloadComparison; docs/methods.md has the rule.
+
+of_recordings() is the same rule for two recordings that count/program.py made of such runs.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -10,15 +14,18 @@ from kentry.compare.differences import differing, of_both, one_architecture
 from kentry.errors import UserError
 from kentry.results import caveats
 from kentry.results.caveats import Caveat
-from kentry.results.comparison import FunctionDelta
+from kentry.results.comparison import CaseComparison, FunctionDelta, Real
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Command, Pair, Recording
 from kentry.results.workload import (
-    BIRTH,
-    FAULT,
+    AROUND,
+    CALLS,
+    ENTRY,
     FIRMWARE,
+    OF_THE_KERNEL,
     OTHERS,
     SYSCALL,
+    TOTAL,
     USER,
-    Command,
     Row,
     Workload,
 )
@@ -31,8 +38,6 @@ from kentry.results.workload_comparison import (
 )
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE, histogram, is_decided, mode
 
-# Rows whose instructions a call are a property of the kernel.
-_OF_THE_KERNEL = (SYSCALL, FAULT, BIRTH)
 _TARGET_KEYS = ("emulator", "machine", "cpu", "cmdline", "memory_mib")
 
 # Calls of each side that agree on a change, in all boots together.  A path that a task takes by
@@ -44,6 +49,27 @@ _PACKAGES = 3
 _OF_THE_OTHER = 0.05
 # Kinds of system calls that agree on a change of entry and exit, beside more than half of them.
 _KINDS = 3
+
+
+class _Calls(NamedTuple):
+    """A kind's calls in one boot: how many, what those that ended executed, entry and exit."""
+
+    calls: int
+    values: Sequence[Pair]
+    around: int | None
+
+    @staticmethod
+    def of(row: Row) -> "_Calls":
+        return _Calls(row.calls, row.values, row.around)
+
+    @property
+    def mode(self) -> int | None:
+        """What more than half of those that ended executed."""
+        samples = dict(self.values)
+        return mode(samples) if samples and is_decided(samples) else None
+
+
+_Side = Sequence[_Calls]
 
 
 def compare_workloads(old: Sequence[Workload], new: Sequence[Workload]) -> WorkloadComparison:
@@ -58,7 +84,12 @@ def compare_workloads(old: Sequence[Workload], new: Sequence[Workload]) -> Workl
     pairs = {
         row.name: (_rows(old, row), _rows(new, row)) for boot in (*old, *new) for row in boot.rows
     }
-    entry = _entry([pair for pair in pairs.values() if pair[0][0].what == SYSCALL])
+    calls = [
+        (list(map(_Calls.of, before)), list(map(_Calls.of, after)))
+        for before, after in pairs.values()
+        if before[0].what == SYSCALL
+    ]
+    entry = _entry(calls)
     kinds = [_kind(*pair, entry, old[0].functions, new[0].functions) for pair in pairs.values()]
     return WorkloadComparison(
         old=_ran(old),
@@ -89,16 +120,85 @@ def _ran(boots: Sequence[Workload]) -> Ran:
     )
 
 
-def _around(rows: Sequence[Row]) -> int | None:
-    """Entry and exit of a call, where in each boot the mean is the same whole number."""
-    means = {divmod(row.entry + row.exit, row.calls) for row in rows if row.calls and row.handled}
-    everywhere = all(row.calls and row.handled for row in rows)
-    [(number, rest)] = means if everywhere and len(means) == 1 else [(0, 1)]
-    return None if rest else number
+def of_recordings(
+    old: Recording, new: Recording, names: Sequence[str] | None
+) -> list[CaseComparison]:
+    """Compares the kinds of entries that two recordings of one program have; UserError for two."""
+    commands = [" ".join(side.program.command) if side.program else "" for side in (old, new)]
+    if commands[0] != commands[1]:
+        raise UserError(
+            f"The recordings are of two programs, '{commands[0]}' and '{commands[1]}'.",
+            "Compare recordings of one program.",
+        )
+    pairs = [(a, b) for a in old.cases if INSTRUCTIONS in a.metrics and (b := new.case(a.name))]
+    sides = {a.name: (_calls(a), _calls(b)) for a, b in pairs}
+    entry = _entry([sides[a.name] for a, _ in pairs if AROUND in a.metrics and a.name != ENTRY])
+    images = [side.kernel.get("image_sha256") for side in (old, new)]
+    return [
+        _case(a, b, entry, sides[a.name], identical=None not in images and images[0] == images[1])
+        for a, b in pairs
+        if names is None or a.name in names
+    ]
 
 
-def _entry(pairs: Sequence[tuple[list[Row], list[Row]]]) -> EntryDelta:
-    both = [pair for pair in pairs if all(row.calls for rows in pair for row in rows)]
+def _calls(case: CaseResult) -> list[_Calls]:
+    calls = []
+    for one in case.contexts:
+        [(number, _)], [(total, _)] = one.data[CALLS], one.data.get(AROUND, ((1, 0),))
+        calls.append(_Calls(number, one.samples, None if total % number else total // number))
+    return calls
+
+
+def whole_boots(old: CaseResult, new: CaseResult, metric: str) -> tuple[Real, Real] | None:
+    """The least and the most that a metric of whole boots changes by between any two of them.
+
+    None where a side does not have it as such.
+    """
+    ends = []
+    for case in (old, new):
+        if metric in case.noisy and (interval := case.noisy[metric].interval):
+            ends.append(interval)
+        elif metric in (CALLS, TOTAL) and metric in case.metrics:
+            values = [value for value, _ in case.metrics[metric].samples]
+            ends.append((min(values), max(values)))
+    if len(ends) < 2:
+        return None
+    (low, high), (least, most) = ends
+    return least - high, most - low
+
+
+def _case(
+    old: CaseResult, new: CaseResult, entry: EntryDelta, sides: tuple[_Side, _Side], identical: bool
+) -> CaseComparison:
+    a, b = (case.metrics[INSTRUCTIONS] for case in (old, new))
+    before, after = a.value, b.value
+    if old.name == ENTRY:
+        verdict, why, delta = entry.verdict, "kinds vary" * (entry.delta is None), entry.delta
+    else:
+        verdict, why, delta = _verdict(*sides, entry)
+    if delta is not None:
+        after = before + delta
+    return CaseComparison(
+        name=old.name,
+        old=before,
+        new=after,
+        verdict=verdict,
+        identical_path=identical,
+        functions=(),
+        caveats=(caveats.kind_undecided(old.name, why),) if why else (),
+        windows=((a.agreeing, a.windows), (b.agreeing, b.windows)),
+        change=None if delta is None else (delta, delta),
+    )
+
+
+def _around(side: _Side) -> int | None:
+    """Entry and exit of a call, where they are one number in all boots."""
+    numbers = {one.around for one in side}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def _entry(pairs: Sequence[tuple[_Side, _Side]]) -> EntryDelta:
+    both = [pair for pair in pairs if all(one.calls for side in pair for one in side)]
     numbers: Counter[tuple[int, int]] = Counter()
     for old, new in both:
         before, after = _around(old), _around(new)
@@ -138,8 +238,9 @@ def _kind(
     if old[0].calls and new[0].calls:
         by_cost = round(new[0].instructions * old[0].calls / new[0].calls) - old[0].instructions
     verdict, why, delta = None, "", None
-    if old[0].what in _OF_THE_KERNEL:
-        verdict, why, delta = _verdict(old, new, entry)
+    if old[0].what in OF_THE_KERNEL:
+        before, after = ([_Calls.of(row) for row in rows] for rows in (old, new))
+        verdict, why, delta = _verdict(before, after, entry)
     return KindDelta(
         what=old[0].what,
         name=old[0].name,
@@ -158,6 +259,7 @@ def _kind(
 
 
 def _side(rows: Sequence[Row]) -> KindSide:
+    calls = list(map(_Calls.of, rows))
     values = histogram(pair for row in rows for pair in row.values)
     ended = sum(values.values())
     pooled = replace(rows[0], values=tuple(values.items()))
@@ -169,28 +271,20 @@ def _side(rows: Sequence[Row]) -> KindSide:
         ended=ended,
         mean=sum(value * times for value, times in values.items()) / ended if ended else None,
         median=pooled.quantile(0.5),
-        modes=tuple(map(_mode, rows)),
-        around=_around(rows),
+        modes=tuple(one.mode for one in calls),
+        around=_around(calls),
     )
 
 
-def _mode(row: Row) -> int | None:
-    """What more than half of a boot's ended calls executed."""
-    samples = dict(row.values)
-    return mode(samples) if samples and is_decided(samples) else None
-
-
-def _verdict(
-    old: Sequence[Row], new: Sequence[Row], entry: EntryDelta
-) -> tuple[str, str, int | None]:
+def _verdict(old: _Side, new: _Side, entry: EntryDelta) -> tuple[str, str, int | None]:
     """Verdict, why it is undecided, and the change of instructions a call."""
-    if not all(any(row.calls for row in rows) for rows in (old, new)):
+    if not all(any(one.calls for one in side) for side in (old, new)):
         return UNDECIDED, "only one side has it", None
-    if not all(row.ended for row in (*old, *new)):
+    if not all(one.values for one in (*old, *new)):
         return UNDECIDED, "no call ended", None
-    if [row.values for row in old] == [row.values for row in new]:
+    if [one.values for one in old] == [one.values for one in new]:
         return SAME, "", 0
-    modes = [{_mode(row) for row in rows} for rows in (old, new)]
+    modes = [{one.mode for one in side} for side in (old, new)]
     if None in modes[0] | modes[1]:
         return UNDECIDED, "calls vary", None
     if len(modes[0]) > 1 or len(modes[1]) > 1:
@@ -200,13 +294,13 @@ def _verdict(
     delta = after - before
     if not delta:
         return SAME, "", 0
-    counts = [histogram(pair for row in rows for pair in row.values) for rows in (old, new)]
+    counts = [histogram(pair for one in side for pair in one.values) for side in (old, new)]
     for samples, other in zip(counts, (after, before), strict=True):
         if samples.get(other, 0) > _OF_THE_OTHER * sum(samples.values()):
             return UNDECIDED, "either count on both sides", None
     # Few calls of a kind decide nothing by themselves, unless it is what all kinds show.
     if min(counts[0][before], counts[1][after]) < _CALLS:
-        around = [_around(rows) for rows in (old, new)]
+        around = [_around(side) for side in (old, new)]
         if None in around or not delta == entry.delta == around[1] - around[0]:  # type: ignore[operator]
             return UNDECIDED, f"under {_CALLS} calls", None
     return _word(delta), "", delta

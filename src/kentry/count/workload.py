@@ -35,7 +35,8 @@ from kentry.path.symbols import UNNAMED
 from kentry.progress import Update
 from kentry.results import caveats, workload
 from kentry.results.caveats import Caveat
-from kentry.results.workload import Clock, Command, Program, Row, Slices, Workload
+from kentry.results.recording import Command
+from kentry.results.workload import Clock, Program, Row, Slices, Workload
 
 # plugin/accounts.h, enum what; a system call by the 32-bit table is a system call of another name.
 _COMPAT = "compat"

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs of programs that were made before, by the content of everything that shapes one."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kentry.arch import Arch
 from kentry.arch.processors import find_processor
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, tracing_emulator
+from kentry.boot.userland import workloads
+from kentry.boot.userland.root_image import build_userland
 from kentry.count.cache import digest_of, of_kernel
 from kentry.count.workload import run_workload
 from kentry.errors import GuestError, RecordingError
 from kentry.host import interrupt
+from kentry.host.apt import Release
 from kentry.host.cache import cache_dir, check_room, sha256_of
 from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
@@ -18,6 +21,31 @@ from kentry.progress import Update, say
 from kentry.results.workload import Workload, read_workload, write_workload
 
 _WORKLOAD_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What to run in which release's user space, in a boot a seed; plain data, as a unit is."""
+
+    workload: workloads.Workload
+    release: Release
+    options: TraceOptions
+    seeds: tuple[int, ...]
+
+    def emulator(self, arch: Arch, update: Update) -> str:
+        """The version of the emulator that runs it."""
+        processor = find_processor(arch, self.options.cpu)
+        own = tracing_emulator(arch, self.options.emulator, update, processor.since)
+        return own.version
+
+
+def run_program(
+    kernel: Kernel, arch: Arch, program: Program, update: Update, *, reuse: bool
+) -> list[Workload]:
+    """The boots of contexts_of(), in the program's user space."""
+    memory = program.options.memory
+    guest = build_userland(arch, program.workload, program.release, memory, update)
+    return contexts_of(kernel, arch, guest, program.options, program.seeds, update, reuse=reuse)
 
 
 def contexts_of(

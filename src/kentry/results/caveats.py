@@ -149,6 +149,8 @@ one_boot_a_side = Template(
     "one boot a side: what depends on the boot cannot be told from what the kernel changed",
 )
 one_boot_of = Template("case-one-boot", "{} was measured in one boot's contexts only: {}")
+kind_undecided = Template("undecided-kind", "{} is undecided: {}")
+kinds_undecided = Template("undecided-kind", "no column, because undecided in a row: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")
 no_counter = Template(

@@ -574,6 +574,17 @@ class OnTarget:
         return own or self.target
 
 
+class Command(Struct, frozen=True, kw_only=True):
+    """What ran, in which user space; `status` is an exit code or 128 + a signal's number."""
+
+    name: str
+    command: tuple[str, ...]
+    release: str
+    initramfs_sha256: Hash
+    packages: dict[str, str]
+    status: Annotated[int | None, about("null: it did not end")]
+
+
 # The keys of a target whose values are text.
 _TARGET_TEXTS = ["emulator", "machine", "cpu", "accelerator", "cmdline", "cpu_model"]
 _TARGET_TEXTS += ["microcode", "host", "clock", "timed_kind", "probe", "plugin"]
@@ -594,6 +605,11 @@ class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/
         about("What a recording in the cache was asked for: image, processor, probe, options, ..."),
         OMITTED,
     ] = {}
+    program: Annotated[
+        Command | UnsetType,
+        about("What ran, where the cases are kinds of its entries into the kernel, and no probe's"),
+        OMITTED,
+    ] = UNSET
     target: Annotated[
         _Target,
         about(
@@ -783,8 +799,8 @@ def to_file(recording: Recording) -> dict[str, Any]:
 
 # The keys of a recording and of a case in the order in which they are written.
 _KEYS = (
-    *("schema", "tool", "made_for", "kernel", "target", "options", "caveats", "markers"),
-    *("contexts", "cases", "code"),
+    *("schema", "tool", "made_for", "kernel", "program", "target", "options", "caveats"),
+    *("markers", "contexts", "cases", "code"),
 )
 _CASE_KEYS = (
     *("name", "metrics", "interrupted", "functions", "checked", "checked_counts", "vector"),

@@ -21,7 +21,7 @@ from kentry.results.comparison import (
     check_sum,
 )
 from kentry.results.document import OMITTED, UNWRITTEN, Count, Positive, about
-from kentry.results.recording import Measured, Pair
+from kentry.results.recording import Command, Measured, Pair
 
 # What became of a patch, for every architecture it was tried on, or of a commit.
 MEASURED, SAME_CODE, NOT_COMPILED = "measured", "same-code", "not-compiled"
@@ -108,6 +108,34 @@ class SeriesColumn(Struct, frozen=True):
     arch: Literal["x86_64", "arm64", "riscv64"]
 
 
+class ProgramChange(Struct, frozen=True):
+    """A change of what a whole program executes, at the calls of the baseline's first boot."""
+
+    instructions: int
+    of_kernel: Annotated[float, about("Per cent of what the baseline's kernel executed")]
+    of_all: Annotated[float, about("Per cent of all that was executed")]
+
+
+class ProgramStep(Struct, frozen=True):
+    """What a patch gives a program."""
+
+    entry: Annotated[ProgramChange, about("By entry and exit of all system calls")]
+    whole: Annotated[
+        ProgramChange,
+        about("By all that is decided: entry and exit, and what else changed in kinds of entries"),
+    ]
+
+
+class ProgramBase(Struct, frozen=True, kw_only=True):
+    """What ran on the baseline; the numbers are of the first boot."""
+
+    program: Command
+    seeds: tuple[int, ...]
+    instructions: Count
+    kernel_instructions: Count
+    system_calls: Count
+
+
 class PatchRow(Struct, frozen=True, kw_only=True):
     """One patch, or the baseline (patch 0): its cells, or why it has none."""
 
@@ -125,6 +153,11 @@ class PatchRow(Struct, frozen=True, kw_only=True):
         about("The architectures whose kernel is provably made of nothing that the patch changes"),
         OMITTED,
     ] = ()
+    program: Annotated[
+        dict[str, ProgramStep],
+        about("With --run, by architecture: what the patch gives the program"),
+        OMITTED,
+    ] = field(default_factory=dict)
     # Those that the baseline does not have, and what else differs from the last row measured.
     caveats: tuple[Caveat, ...]
 
@@ -154,6 +187,9 @@ class Series(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/
     columns: tuple[SeriesColumn, ...]
     rows: Annotated[tuple[PatchRow, ...], Meta(min_length=1)]
     totals: Annotated[dict[str, int], about("Each column's steps, added up")]
+    programs: Annotated[
+        dict[str, ProgramBase], about("With --run, by architecture: what ran"), OMITTED
+    ] = field(default_factory=dict)
     caveats: tuple[Caveat, ...]
     # By architecture those of the baseline; by column the change from the first kernel to the last;
     # and what else differs between these two.

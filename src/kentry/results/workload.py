@@ -28,7 +28,7 @@ from kentry.results.document import (
     read_document,
     to_json,
 )
-from kentry.results.recording import OnTarget, Pair
+from kentry.results.recording import Command, OnTarget, Pair
 
 # What a row is, in the order in which rows of one size are shown.
 USER, SYSCALL, FAULT, INTERRUPT, BIRTH = "user", "syscall", "fault", "interrupt", "birth"
@@ -37,6 +37,16 @@ KTHREADS, IDLE, OTHERS, FIRMWARE = "kernel-threads", "idle", "other-tasks", "fir
 
 # The program's own ways into the kernel.
 ENTRIES = (SYSCALL, FAULT, INTERRUPT, BIRTH)
+# Those of which the instructions of a call are a property of the kernel.
+OF_THE_KERNEL = (SYSCALL, FAULT, BIRTH)
+
+# In a recording of a program: the cases that are no kind of entry, all system calls' entry and exit
+# and all of the kernel; and metrics of a whole boot, of which AROUND is a system call's entry and
+# exit and SHARE in per cent of all instructions.
+ENTRY, KERNEL = "entry", "kernel"
+CALLS, TOTAL, AROUND, SHARE = "calls", "total", "entry+exit", "share"
+# And of a boot, among its contexts.
+ALL, OF_KERNEL = "instructions", "kernel_instructions"
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -89,6 +99,13 @@ class Row(Struct, frozen=True, kw_only=True):
         return sum(times for _, times in self.values)
 
     @property
+    def around(self) -> int | None:
+        """Entry and exit of a call, where their mean is a whole number."""
+        if not self.calls or not self.handled or (self.entry + self.exit) % self.calls:
+            return None
+        return (self.entry + self.exit) // self.calls
+
+    @property
     def handler(self) -> int:
         """The instructions that are not of entry and exit."""
         return self.instructions - self.entry - self.exit
@@ -113,17 +130,6 @@ class Program(Struct, frozen=True, kw_only=True):
         tuple[tuple[Count, Count, Count], ...],
         about("[index into rows, calls, instructions] of its entries"),
     ]
-
-
-class Command(Struct, frozen=True, kw_only=True):
-    """What ran, in which user space; `status` is an exit code or 128 + a signal's number."""
-
-    name: str
-    command: tuple[str, ...]
-    release: str
-    initramfs_sha256: Hash
-    packages: dict[str, str]
-    status: Annotated[int | None, about("null: it did not end")]
 
 
 class Clock(Struct, frozen=True):

@@ -14,8 +14,7 @@ from kentry import __version__
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, Verdict
 from kentry.results.document import Count, about, read_document, schema_of
-from kentry.results.recording import OnTarget
-from kentry.results.workload import Command
+from kentry.results.recording import Command, OnTarget
 
 
 class Ran(Struct, OnTarget, frozen=True, kw_only=True):

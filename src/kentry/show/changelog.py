@@ -16,7 +16,14 @@ from kentry.show.blocks import SHOWN, Block, Layout, Prose
 from kentry.show.numbers import change, signed
 from kentry.show.recording import case_caveats, cases_without_state, matrix_blocks
 from kentry.show.sections import Deltas
-from kentry.show.series import PREFERRED, grouped, series_caveats, series_table, summary_blocks
+from kentry.show.series import (
+    PREFERRED,
+    grouped,
+    program_blocks,
+    series_caveats,
+    series_table,
+    summary_blocks,
+)
 from kentry.show.table import plain, shortened
 from kentry.show.text import UNKNOWN
 from kentry.stats.exact import UNDECIDED
@@ -62,17 +69,19 @@ def series_changelog(series: Series) -> Layout:
         )
     series = structs.replace(series, rows=tuple(rows))
     groups = grouped(series)[0]
+    what = "a call" if series.programs else "each case"
     blocks: list[Block] = [
-        "Kernel instructions of each case, a row a patch; step: against the last",
+        f"Kernel instructions of {what}, a row a patch; step: against the last",
         "count above, total: against the baseline.",
         "",
         series_table(series),
         *beside.series_metric_blocks(series, groups),
         "",
         *summary_blocks(series),
+        *program_blocks(series),
         *series_estimate_blocks(series, groups),
     ]
-    for column in groups:
+    for column in groups if not series.programs else ():
         measured = [row.patch for row in series.rows if column.name in row.cases]
         title = f"{column.name}, from the baseline to patch {measured[-1]}:"
         case = series.changes.get(column.name)
@@ -92,11 +101,12 @@ def series_changelog(series: Series) -> Layout:
         commit = plain(origin["base-commit"])
         trailers.append(f"the patches are made for\nbase-commit: {commit}")
     cells = [cell for row in series.rows for cell in row.cases.values()]
+    windows = [(cell.agreeing, cell.windows) for cell in cells]
     facts = [
         *provenance.facts_of_sides(series.base, "base"),
         *trailers,
         *provenance.by_side("measured", names),
-        *provenance.window_facts([(cell.agreeing, cell.windows) for cell in cells]),
+        *([] if series.programs else provenance.window_facts(windows)),
         provenance.not_measured_fact(series.base),
         *provenance.caveat_facts([*series_caveats(series), *series.differences]),
     ]
@@ -126,7 +136,7 @@ def comparison_changelog(compared: Comparison) -> Layout:
         changes = frozenset((row.name, row.delta) for row in case.functions if row.delta)
         groups.setdefault((case.delta, changes), []).append(case)
     for group in groups.values():
-        first, *same = sorted(group, key=lambda case: case.name != PREFERRED)
+        first, *same = sorted(group, key=lambda case: case.name not in PREFERRED)
         others = ", ".join(case.name for case in same)
         title = f"{first.name}{'; the same functions in ' if others else ''}{others}:"
         for case in group:

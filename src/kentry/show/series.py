@@ -3,13 +3,23 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import attrgetter
 
 from kentry.results import caveats
 from kentry.results.annotation import PathDiff
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
-from kentry.results.studies import NO_APPLY, NO_BOOT, NO_BUILD, PatchRow, Series, SeriesColumn
+from kentry.results.studies import (
+    NO_APPLY,
+    NO_BOOT,
+    NO_BUILD,
+    PatchRow,
+    ProgramChange,
+    Series,
+    SeriesColumn,
+)
 from kentry.results.studies import Cell as SeriesCell
+from kentry.results.workload import ENTRY
 from kentry.show import charts
 from kentry.show.beside import (
     SUM_NOTE,
@@ -25,10 +35,11 @@ from kentry.show.paths import path_summary
 from kentry.show.provenance import kernel_facts, kernel_lines, processor_lines
 from kentry.show.sections import Chart, Deltas, Detail, Fold, InText, Notes, OnPage, Paths, Section
 from kentry.show.table import plain, shortened
+from kentry.show.workload import program_name
 from kentry.stats.exact import BETTER, WORSE
 
 # Of several cases that take the same steps, this one is shown.
-PREFERRED = "getppid"
+PREFERRED = ("getppid", ENTRY)
 
 _WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
 _SUBJECT_WIDTH = 21
@@ -38,6 +49,8 @@ _TITLE = 40
 _BARS = 150
 # Spreads that are named one by one; further ones are counted.
 _SPREAD_NAMED = 6
+# A longer command line is "the program" in a heading.
+_PROGRAM = 30
 
 
 def series_layout(
@@ -73,6 +86,7 @@ def series_layout(
         [
             InText(kernels),
             Section("Patches", ["", series_table(series), *metrics, "", *summary_blocks(series)]),
+            *program_blocks(series),
             *series_estimate_blocks(series, groups),
             InText(of_rows),
             OnPage([Section("The count, patch by patch", drawn)] if drawn else []),
@@ -81,6 +95,70 @@ def series_layout(
         [caveats.not_time(), *series_caveats(series)],
         facts,
     )
+
+
+def program_blocks(series: Series) -> Iterator[Block]:
+    """What each patch gives the program, in instructions and in per cent of all, by architecture.
+
+    Rows add up: all are of the baseline's first boot.
+    """
+    for arch, base in series.programs.items():
+        program = program_name(base.program)
+        name = program if len(program) <= _PROGRAM else "the program"
+        of = f" ({arch})" if len(series.programs) > 1 else ""
+        steps = [(row, row.program.get(arch)) for row in series.rows if row.patch]
+        # Most patches change entry and exit alone.
+        kinds = [attrgetter("entry"), attrgetter("whole")]
+        kinds = kinds[: 1 + any(step and step.whole != step.entry for _, step in steps)]
+        table = Table(
+            [
+                Column(),
+                text_column(f"gives {name}", most=_SUBJECT_WIDTH),
+                *(
+                    Column(what, group=head)
+                    for head, _ in zip(("entry and exit", "all that changed"), kinds, strict=False)
+                    for what in ("instructions", "of kernel", "of all")
+                ),
+            ],
+            keys=2,
+        )
+        for row, step in steps:
+            cells = [cell for kind in kinds for cell in _shares([kind(step)] if step else [])]
+            table.row(row.patch, Cell(row.subject, link=f"patch-{row.patch}"), *cells)
+        known = [step for _, step in steps if step]
+        sums = [cell for kind in kinds for cell in _shares(list(map(kind, known)))]
+        table.row("", "all", *sums)
+        seeds = ", ".join(map(str, base.seeds))
+        about = (
+            f"{program}{of}: {base.instructions} instructions, {base.kernel_instructions} of the"
+            f" kernel, {base.system_calls} system calls in the baseline's first boot; boots with"
+            f" seeds {seeds}"
+        )
+        blocks: list[Block] = ["", Prose(about), "", table]
+        column = next((c for c in series.columns if (c.case, c.arch) == (ENTRY, arch)), None)
+        if column and series.totals[column.name]:
+            kernel, whole = (
+                f"{sum(getattr(step.entry, share) for step in known):+.2f} %"
+                for share in ("of_kernel", "of_all")
+            )
+            blocks += [
+                "",
+                Prose(
+                    f"{signed(series.totals[column.name])} an entry is {kernel} of all kernel"
+                    f" instructions and {whole} of all of {name}"
+                ),
+            ]
+        yield Section(f"What it gives {name}{of}", blocks)
+
+
+def _shares(changes: Sequence[ProgramChange]) -> list[object]:
+    """The cells of a sum; of nothing where nothing is known."""
+    if not changes:
+        return [None, "", ""]
+    count = sum(change.instructions for change in changes)
+    shares = [sum(getattr(one, share) for one in changes) for share in ("of_kernel", "of_all")]
+    kind = WORSE if count > 0 else BETTER if count else ""
+    return [Cell(signed(count), kind), *(f"{share:+.2f} %" if count else "" for share in shares)]
 
 
 def _problem_blocks(series: Series) -> Iterator[Block]:
@@ -186,12 +264,12 @@ def grouped(series: Series) -> tuple[dict[SeriesColumn, list[SeriesColumn]], lis
         else:
             unchanged.append(column)
     if not by_steps and unchanged:
-        shown = min(unchanged, key=lambda column: column.case != PREFERRED)
+        shown = min(unchanged, key=lambda column: column.case not in PREFERRED)
         return {shown: []}, [column for column in unchanged if column != shown]
     # The preferred case comes first of its architecture, beside the subjects.
-    groups = [sorted(same, key=lambda c: c.case != PREFERRED) for same in by_steps.values()]
+    groups = [sorted(same, key=lambda c: c.case not in PREFERRED) for same in by_steps.values()]
     arches = list(dict.fromkeys(first.arch for first, *_ in groups))
-    groups.sort(key=lambda group: (arches.index(group[0].arch), group[0].case != PREFERRED))
+    groups.sort(key=lambda group: (arches.index(group[0].arch), group[0].case not in PREFERRED))
     return {shown: others for shown, *others in groups}, unchanged
 
 
@@ -323,7 +401,9 @@ def _same_counts(series: Series) -> Iterator[str]:
     run = (" runs", " run")
     if different:
         yield f"{_patches(different, *run)} different instructions, of the same number."
-    if unknown:
+    if unknown and series.programs:
+        yield f"{_patches(unknown, ' changes', ' change')} no count of a call."
+    elif unknown:
         yield (
             f"{_patches(unknown, *run)} the same number of instructions; whether these"
             " are the same ones is not known, because not every path was recorded."
@@ -352,7 +432,8 @@ def _gaps(series: Series) -> Iterator[tuple[str, str]]:
 
 def _spread(series: Series) -> Iterator[str]:
     texts: dict[str, list[str]] = {"Not in all windows": [], "Undecided": []}
-    for row in series.rows:
+    # Calls of a program's kinds do not all execute one count; which columns it has says more.
+    for row in series.rows if not series.programs else ():
         where = f"patch {row.patch}" if row.patch else "baseline"
         for name, cell in row.cases.items():
             if cell.agreeing < cell.windows:

@@ -33,7 +33,7 @@ _STATUS = {
     studies.NO_BOOT: ("does not boot", "did not boot"),
 }
 # Of commits that a program of the user's measured.
-_BY_PROGRAM = _STATUS | {
+_BY_METER = _STATUS | {
     studies.MEASURED: ("measured",) * 2,
     studies.NO_BOOT: ("not measured",) * 2,
 }
@@ -63,13 +63,13 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
     named = "; ".join(f'{c.commit[:_NAME]} ("{c.subject}")' for c in bisection.culprits)
     explains = f"{named}, {bisection.explained:+.6g} {unit}"
     suspected = "Several commits are suspect." if bisection.suspects else "No commit was found."
-    by_program = "run" in bisection.origin
+    by_meter = "meter" in bisection.origin
     counts = Counter(step.status for step in bisection.steps)
-    statuses = _BY_PROGRAM if by_program else _STATUS
+    statuses = _BY_METER if by_meter else _STATUS
     tried = [f"{counts[status]} {text}" for status, (_, text) in statuses.items() if counts[status]]
     failed = [step for step in bisection.steps if step.problem or step.detail]
     steps = [
-        _step_table(bisection.steps, by_program=by_program),
+        _step_table(bisection.steps, by_meter=by_meter),
         *(Fold(f"{step.commit[:_NAME]}: {step.problem}", [Detail(step.detail)]) for step in failed),
     ]
     return Layout(
@@ -113,10 +113,10 @@ def steps_layout(
     steps: Sequence[studies.Step],
     provisional: Sequence[studies.Provisional] = (),
     *,
-    by_program: bool = False,
+    by_meter: bool = False,
 ) -> Layout:
     """Lays out the commits that were tried, in that order; and what was named, not verified."""
-    blocks: list[Block] = [_step_table(steps, by_program=by_program)]
+    blocks: list[Block] = [_step_table(steps, by_meter=by_meter)]
     for row in provisional:
         blocks += ["", Prose(f"Not verified yet: {row}.")]
     if provisional:
@@ -124,10 +124,10 @@ def steps_layout(
     return Layout("steps", "", "", blocks)
 
 
-def _step_table(steps: Sequence[studies.Step], *, by_program: bool) -> Table:
+def _step_table(steps: Sequence[studies.Step], *, by_meter: bool) -> Table:
     names = [text_column("commit"), Column("value"), text_column("subject", most=34)]
     table = Table([*names, text_column("how", wraps=True)])
-    statuses = _BY_PROGRAM if by_program else _STATUS
+    statuses = _BY_METER if by_meter else _STATUS
     for step in steps:
         how = statuses[step.status][0].format(step.like[:_NAME])
         table.row(step.commit[:_NAME], number(step.value), step.subject, how)

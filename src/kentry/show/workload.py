@@ -4,16 +4,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from kentry.results.workload import (
-    ENTRIES,
-    FAULT,
-    INTERRUPT,
-    SYSCALL,
-    USER,
-    Command,
-    Row,
-    Workload,
-)
+from kentry.results.recording import Command
+from kentry.results.workload import ENTRIES, FAULT, INTERRUPT, SYSCALL, USER, Row, Workload
 from kentry.show import charts
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, per_call, share

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from kentry.arch import Arch
 from kentry.compare.counted import compare
+from kentry.compare.workload import whole_boots
 from kentry.count.catalogue import choose, match
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
@@ -37,6 +38,7 @@ from kentry.results.studies import (
     CheckRow,
     Renewed,
 )
+from kentry.results.workload import CALLS
 from kentry.stats import THRESHOLD, exact
 from kentry.study.budgets import ALL, BASELINE, Budget, Budgets
 
@@ -230,6 +232,7 @@ def _row(
         return replace(row, reason=f"the recording has no {metric} of it")
     noisy = case.noisy.get(metric)
     unit, value = (noisy.unit, noisy.value) if noisy else (INSTRUCTIONS, case.metrics[metric].value)
+    unit = CALLS if metric == CALLS else unit
     row = replace(row, unit=unit, value=value)
     if noisy and unit.endswith(_RATE):
         reason = f"of {unit} more is better, and a budget is the most"
@@ -250,6 +253,12 @@ def _row(
         return replace(row, reason="the baseline has no such case")
     if not _has(before, metric):
         return replace(row, reason=f"the baseline has no {metric} of it")
+    if recording.program and (change := whole_boots(before, case, metric)):
+        old = _fraction((before.noisy.get(metric) or before.metrics[metric]).value)
+        most = old + _allowance(budget, old)
+        row = replace(row, limit=_plain(most), baseline=_plain(old))
+        low, high = (old + _fraction(end) for end in change)
+        return _judged(row, low, high, most, most, "boots differ by more than what is left")
     if noisy:
         return _relative_time(row, budget, (before, case), (baseline, recording), comparison)
     if metric not in before.metrics:

@@ -21,7 +21,9 @@ import msgspec
 from kentry.arch import Arch
 from kentry.boot.exact import ExactOptions, emulator_of
 from kentry.compare.counted import compare
+from kentry.compare.workload import whole_boots
 from kentry.count import cache
+from kentry.count.workload_cache import Program
 from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
 from kentry.host import interrupt
 from kentry.host.cache import cache_dir, held, read_json, write_atomically
@@ -129,6 +131,9 @@ class Pair:
             functions = row.functions if metric == INSTRUCTIONS else ()
             return Difference(row.delta, known, known, functions)
         sides = [side.case(case) for side in (self.old, self.new)]
+        old, new = sides
+        if self.new.program and old and new and (ends := whole_boots(old, new, metric)):
+            return Difference(delta, *ends)
         counts = [side.metrics[metric] for side in sides if side and metric in side.metrics]
         if len(counts) == 2:
             surely = delta if all(count.is_decided for count in counts) else None
@@ -151,11 +156,19 @@ class Kernels:
     # Performs the units.
     function = staticmethod(perform)
 
-    def __init__(self, folder: Path, arch: Arch, request: Request, options: ExactOptions) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        arch: Arch,
+        request: Request,
+        options: ExactOptions,
+        program: Program | None = None,
+    ) -> None:
         self._folder = folder
         self._arch = arch
         self._request = request
         self._options = options
+        self._program = program
         # The key of the build that is a commit's kernel, by the commit's name.
         self._built: dict[str, str] = {}
 
@@ -180,6 +193,7 @@ class Kernels:
             spec=f"tree:{self._folder}@{commit.short}",
             arch=self._arch.name,
             measurement=self._options,
+            program=self._program,
             source=tree.of_commit(self._folder, commit.name),
             request=self._request,
             stand_ins=tuple(stand_ins),
@@ -210,7 +224,10 @@ class Kernels:
         """Returns what a kernel and its recording are made with, besides the source."""
         plan = self._plan(commit.name, update)
         config = hashlib.sha256(plan.config.text().encode()).hexdigest()
-        emulator = emulator_of(self._arch, self._options).version
+        if self._program:
+            emulator = self._program.emulator(self._arch, update)
+        else:
+            emulator = emulator_of(self._arch, self._options).version
         return [config, *plan.toolchain.identity, plan.pahole, emulator]
 
     def _plan(self, name: str, update: Update) -> build.Build:
@@ -218,7 +235,7 @@ class Kernels:
         return build.plan(revision, self._arch, self._request, update)
 
 
-class Program:
+class Meter:
     """Does as Kernels by a program of the user's: it gets a commit and the file to write."""
 
     def __init__(self, argv: Sequence[str], folder: Path) -> None:
@@ -251,7 +268,7 @@ class Program:
 
     def function(self, commit: Commit, update: Update) -> Outcome:
         """Runs the program with the commit and the file; UserError where it fails."""
-        program, file = self._argv[0], self._folder / f"{commit.name}.program.json"
+        program, file = self._argv[0], self._folder / f"{commit.name}.meter.json"
         file.unlink(missing_ok=True)
         began = time.monotonic()
         update(None, f"{program} measures {commit.short}")
@@ -276,7 +293,7 @@ class Program:
         return Outcome(status=MEASURED, recording=recording, seconds=seconds)
 
 
-Measurer = Kernels | Program
+Measurer = Kernels | Meter
 
 
 class Commits:
@@ -490,9 +507,9 @@ class State:
         return {name: tuple(own) if isinstance(own, list) else own for name, own in kept.items()}
 
     @property
-    def by_program(self) -> bool:
+    def by_meter(self) -> bool:
         """Whether a program of the user's measures."""
-        return bool(self._kept().get("run"))
+        return bool(self._kept().get("meter"))
 
     def _kept(self) -> dict[str, Any]:
         kept: dict[str, Any] = read_json(self.folder / _ASKED).get("asked", {})

@@ -17,11 +17,13 @@ from kentry.arch import Arch, find_arch
 from kentry.boot.exact import ExactOptions
 from kentry.count import cache
 from kentry.count.catalogue import on_floor
+from kentry.count.program import program_recording
+from kentry.count.workload_cache import Program, run_program
 from kentry.errors import BuildError, GuestError, KentryError, KernelError
 from kentry.host.cache import cache_dir, sha256_of, write_atomically
 from kentry.kernels import build, image, made_of
 from kentry.kernels.config import Request
-from kentry.kernels.kernel import Kernel
+from kentry.kernels.kernel import Kernel, kernel_to_json
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
@@ -49,13 +51,15 @@ class Unit:
     """One kernel to measure; `label` names it in the progress.
 
     `source` is what the kernel is built from, the kernel itself, or the file of a recording; None:
-    what `spec` resolves to.  With `fresh` the cache's recording is not taken; with `anew`, a
-    folder for ccache, the kernel is built from nothing unless it once was and came out the same.
+    what `spec` resolves to.  A `program` is run instead of the cases.  With `fresh` the cache's
+    recording is not taken; with `anew`, a folder for ccache, the kernel is built from nothing
+    unless it once was and came out the same.
     """
 
     spec: str
     arch: str
     measurement: ExactOptions
+    program: Program | None = None
     source: Revision | Kernel | Path | None = None
     request: Request = field(default_factory=Request)
     fresh: bool = False
@@ -142,7 +146,7 @@ def measure(unit: Unit, update: Update) -> Recording:
     """The unit's recording, from the cache or measured now; KentryError where there is none."""
     if isinstance(unit.source, Path):
         return read_recording(unit.source)
-    arch, measurement = find_arch(unit.arch), unit.measurement
+    arch, measurement, reuse = find_arch(unit.arch), unit.measurement, not (unit.fresh or unit.anew)
     if isinstance(unit.source, Kernel):
         kernel = unit.source
     elif unit.source:
@@ -151,7 +155,11 @@ def measure(unit: Unit, update: Update) -> Recording:
         kernel, measurement = image.resolve_floor(parsed, arch), on_floor(measurement, arch)
     else:
         kernel = resolve(unit.spec, arch, update, unit.request)
-    return cache.record(kernel, arch, measurement, update, reuse=not (unit.fresh or unit.anew))
+    if unit.program:
+        boots = run_program(kernel, arch, unit.program, update, reuse=reuse)
+        known = kernel_to_json(kernel, boots[0].kernel["release"], b"")
+        return program_recording(boots, known)
+    return cache.record(kernel, arch, measurement, update, reuse=reuse)
 
 
 def _built(unit: Unit, revision: Revision, arch: Arch, update: Update) -> Kernel:

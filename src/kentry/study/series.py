@@ -35,10 +35,13 @@ from kentry.results.studies import (
     MetricStep,
     PatchRow,
     Problem,
+    ProgramStep,
     Series,
     SeriesColumn,
 )
+from kentry.results.workload import ENTRY
 from kentry.stats.exact import UNDECIDED
+from kentry.study import program
 from kentry.study.plan import Unit, outcomes, perform
 
 SERIES_FILE = "series.json"  # the result in a folder of rows, beside their recordings
@@ -170,6 +173,13 @@ def tabulate(
         for case in recording.cases
         if names is None or case.name in names
     ]
+    notes = list(notes)
+    for arch, recording in base.items():
+        if recording.program:
+            measured = [own for row in kernels if (own := row.recordings.get(arch))]
+            decided, unsure = program.columns(measured)
+            pairs = [(case, own) for case, own in pairs if own != arch or case in decided]
+            notes += [of_side(arch, note) if len(base) > 1 else note for note in unsure]
     several = len({arch for _, arch in pairs}) > 1
     columns = tuple(
         SeriesColumn(f"{arch}:{case}" if several else case, case, arch) for case, arch in pairs
@@ -193,6 +203,11 @@ def tabulate(
             arch: tuple(_caveats_of(recording, [case for case, own in pairs if own == arch]))
             for arch, recording in base.items()
         },
+        programs={
+            arch: program.base_of(recording, recording.program)
+            for arch, recording in base.items()
+            if recording.program
+        },
         changes=changes,
         differences=tuple(differing),
     )
@@ -213,6 +228,10 @@ def _rows(
             if (own := patch.recordings.get(column.arch)) and (case := own.case(column.case))
         }
         steps, of_row = _steps(patch, measured, before, base, wanted) if patch.patch else ({}, [])
+        # A count of the probe's cases has a step that is not sure, a program's kind has none.
+        for column, by_metric in steps.items():
+            if base[column.arch].program and by_metric[INSTRUCTIONS].change is None:
+                del measured[column]
         cells = {
             column: _cell(
                 case, steps.get(column, {}), last_cells.get(column), last_metrics[column], wanted
@@ -235,10 +254,20 @@ def _rows(
                 problems=dict(patch.problems),
                 caveats=tuple(of_row),
                 not_compiled=patch.not_compiled,
+                program={
+                    arch: given
+                    for arch, recording in base.items()
+                    if recording.program and (given := _given(recording, arch, cells))
+                },
             )
         )
         before |= {column: patch.recordings[column.arch] for column in cells}
     return rows
+
+
+def _given(base: Recording, arch: str, cells: Mapping[SeriesColumn, Cell]) -> ProgramStep | None:
+    own = {column.case: cell.step for column, cell in cells.items() if column.arch == arch}
+    return program.step_of(base, own)
 
 
 def _first_to_last(
@@ -319,7 +348,8 @@ def _cell(
         instructions=last.instructions + step.delta,
         step=step.delta,
         total=last.total + step.delta,
-        sum_of_contexts=not case.has_context(last.instructions + step.delta),
+        # Entry and exit have the count of more than one kind.
+        sum_of_contexts=case.name != ENTRY and not case.has_context(last.instructions + step.delta),
         identical_path=step.identical_path,
         functions=tuple(row for row in step.functions if row.delta),
         path_known=step.identical_path or bool(step.functions),

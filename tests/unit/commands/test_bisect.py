@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry bisect on small git trees, each commit measured by a program that reads its count.
 
-The program is what a board's owner would give to --run; the kernels are built and booted in
+The program is what a board's owner would give to --meter; the kernels are built and booted in
 tests/qemu/.
 """
 
@@ -71,7 +71,16 @@ class Tree:
         return self.log.read_text().split() if self.log.exists() else []
 
     def bisect(self, good: str, bad: str, *words: str) -> int:
-        own = ["--good", good, "--bad", bad, "--tree", str(self.folder), "--run", str(self.program)]
+        own = [
+            "--good",
+            good,
+            "--bad",
+            bad,
+            "--tree",
+            str(self.folder),
+            "--meter",
+            str(self.program),
+        ]
         return main(["bisect", *own, *words])
 
     def again(self, *words: str) -> int:
@@ -241,7 +250,7 @@ def test_a_repository_without_a_checkout_is_searched_too(tree: Tree) -> None:
     sources.git(tree.folder, "clone", "--quiet", "--bare", str(tree.folder), str(bare))
     clone = tree.folder / "clone"
     sources.git(tree.folder, "clone", "--quiet", "--no-checkout", str(tree.folder), str(clone))
-    words = ("--good", commits[0], "--bad", commits[2], "--run", str(tree.program), "--json")
+    words = ("--good", commits[0], "--bad", commits[2], "--meter", str(tree.program), "--json")
     for folder in (bare, clone):
         assert main(["bisect", "--tree", str(folder), *words]) == 0
         out, said = tree.capsys.readouterr()
@@ -309,7 +318,7 @@ def test_a_case_that_does_not_change_is_no_error_beside_one_that_does(tree: Tree
 @pytest.mark.slow
 def test_operands_are_checked_while_another_bisection_of_the_tree_runs(tree: Tree) -> None:
     commits = tree.line(10, 12)
-    own = ("--tree", str(tree.folder), "--run", str(tree.program))
+    own = ("--tree", str(tree.folder), "--meter", str(tree.program))
     argv = [sys.executable, "-m", "kentry", "bisect", "--good", commits[0], *own]
     with FileLock(State(tree.folder).folder / "lock"):
         for words in (("--bad", "v9.9"), ("--bad", commits[1], "--case", "nosuch")):
@@ -512,7 +521,7 @@ def test_what_cannot_be_searched(tree: Tree) -> None:
         ("-x", commits[3], (), "expected one argument"),
         (commits[0], commits[3], ("--", "../.."), "outside"),
         (commits[0], commits[3], ("--", "riskv"), "touches riskv"),
-        (commits[0], commits[3], ("--run", "a 'b"), "Mend the quotes"),
+        (commits[0], commits[3], ("--meter", "a 'b"), "Mend the quotes"),
         # Of kernels, which a program does not build.
         (commits[0], commits[3], ("--config", "distro"), "--config has no effect"),
         (commits[0], commits[3], ("--arch", "arm64"), "--arch has no effect"),

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from kentry.boot.guest_tasks import TraceOptions
 from kentry.cli import main
-from kentry.commands import userland
+from kentry.commands import diff
+from kentry.compare.counted import compare
 from kentry.compare.workload import compare_workloads
 from kentry.count import workload_cache
+from kentry.count.program import program_recording
 from kentry.errors import (
     EXIT_DONE,
     EXIT_MISTAKE,
@@ -23,6 +24,7 @@ from kentry.errors import (
     UserError,
 )
 from kentry.results.document import dump
+from kentry.results.workload import ENTRY as ENTRY_CASE
 from kentry.results.workload import (
     FAULT,
     INTERRUPT,
@@ -288,18 +290,17 @@ def test_a_program_is_run_on_both_kernels(
 ) -> None:
     asked: list[Any] = []
 
-    def guest(options: userland.UserlandOptions, update: Any, cpu: str) -> userland.Guest:
-        asked.append((options.spec, options.workload, options.packages, options.memory, cpu))
-        how = TraceOptions(cpu=cpu)
-        return userland.Guest(options.spec, None, None, how)  # type: ignore[arg-type]
+    def userland(arch: Any, workload: Any, release: Any, memory: int, update: Any) -> None:
+        asked.append((workload.summary, workload.packages, memory))
 
     def boots(
         kernel: Any, arch: Any, guest: Any, how: Any, seeds: Any, *_: Any, reuse: bool
     ) -> Any:
-        asked.append((how.emulator, seeds, reuse))
+        asked.append((kernel, how.cpu, how.emulator, seeds, reuse))
         return [dearer(real, 3 * (kernel == "debian:6.12")) for _ in seeds]
 
-    monkeypatch.setattr(userland.UserlandOptions, "guest", guest)
+    monkeypatch.setattr(diff, "resolve", lambda spec, *_: spec)
+    monkeypatch.setattr(workload_cache, "build_userland", userland)
     monkeypatch.setattr(workload_cache, "contexts_of", boots)
     words = [
         "diff",
@@ -316,10 +317,10 @@ def test_a_program_is_run_on_both_kernels(
     found = msgspec.json.decode(capsys.readouterr().out)
     assert (found["entry"]["delta"], len(found["new"]["seeds"])) == (3, 3)
     assert asked == [
-        ("debian:6.1", ("git status",), ("git",), 900, "max"),
-        ("newest", (1, 2, 3), False),
-        ("debian:6.12", ("git status",), ("git",), 900, "max"),
-        ("newest", (1, 2, 3), False),
+        ("git status", ("git", "git"), 900),
+        ("debian:6.1", "max", "newest", (1, 2, 3), False),
+        ("git status", ("git", "git"), 900),
+        ("debian:6.12", "max", "newest", (1, 2, 3), False),
     ]
 
 
@@ -370,3 +371,31 @@ def test_a_kernel_is_never_better_or_worse_than_itself(
     for _ in range(100):
         sides = [[drawn() for _ in range(number)] for _ in range(2)]
         assert compare_workloads(*sides).verdicts <= {SAME, UNDECIDED}
+
+
+@pytest.mark.parametrize("more", [0, 3, -9])
+def test_recordings_of_boots_have_the_verdicts_of_the_boots(
+    boot: Callable[..., Workload], real: Workload, more: int
+) -> None:
+    boots = _boots(boot)
+    for old, new in (
+        (boots[:3], boots[3:6]),
+        ([real], [dearer(real, more)]),
+        ([real, dearer(real, 1)], [dearer(real, more)]),
+        (boots[:3], [replace(own, workload=boots[0].workload) for own in boots[5:]]),
+    ):
+        expected = compare_workloads(old, new)
+        found = compare(program_recording(old, {}), program_recording(new, {}))
+        rows = {row.name: row for row in found.cases}
+        if ENTRY_CASE in rows:
+            around = rows.pop(ENTRY_CASE)
+            assert (around.verdict, around.change and around.change[0]) == (
+                expected.entry.verdict,
+                expected.entry.delta,
+            )
+        assert rows
+        for name, row in rows.items():
+            kind_of_boots = kind(expected, name)
+            assert (name, row.verdict) == (name, kind_of_boots.verdict)
+            assert row.change == (None if row.verdict == UNDECIDED else (row.delta,) * 2)
+            assert row.delta == (kind_of_boots.delta or 0) or row.verdict == UNDECIDED

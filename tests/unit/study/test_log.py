@@ -12,7 +12,7 @@ from kentry.kernels.tree import find_range
 from kentry.results.recording import INSTRUCTIONS, Recording, write_recording
 from kentry.results.studies import Log
 from kentry.study.bisection import Question
-from kentry.study.commits import Program
+from kentry.study.commits import Meter
 from kentry.study.log import log_tree
 from tests.builders import recording
 from tests.unit.compare.test_contexts import in_contexts, stat
@@ -60,7 +60,7 @@ def history(
 ) -> Log:
     span = find_range(tree, f"master~{commits - 1}", "master")
     question = Question(cases=tuple(cases), metric=INSTRUCTIONS, everything=True)
-    program = Program([str(tree.parent / "measure")], tree.parent)
+    program = Meter([str(tree.parent / "measure")], tree.parent)
     return log_tree(
         *(span, question, program, {"what": "all"}, lambda fraction, now: None),
         every=every,

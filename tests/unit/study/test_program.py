@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recordings of a program: what they have, what a patch gives it, its metrics and budgets."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from kentry.count.program import program_recording
+from kentry.errors import GuestError, UserError
+from kentry.results.document import to_json
+from kentry.results.recording import Recording, read_recording, write_recording
+from kentry.results.studies import NO_BOOT, Problem, Series
+from kentry.results.workload import Workload, read_workload
+from kentry.study.budgets import read_budgets
+from kentry.study.check import check
+from kentry.study.commits import Pair, value
+from kentry.study.program import metric
+from kentry.study.series import tabulate
+from tests import ROOT
+from tests.builders import outcome, validate
+from tests.unit.compare.test_workload import dearer
+
+REAL = read_workload(ROOT / "tests" / "golden" / "workload.json")
+
+
+def with_user(boot: Workload, more: int, seed: int) -> Workload:
+    """Another boot, whose user code executes more."""
+    rows = tuple(
+        replace(
+            row,
+            instructions=row.instructions + more,
+            functions=((row.functions[0][0], row.functions[0][1] + more), *row.functions[1:]),
+        )
+        if row.what == "user"
+        else row
+        for row in boot.rows
+    )
+    target = {**boot.target, "seed": seed}
+    return replace(boot, rows=rows, instructions=boot.instructions + more, target=target)
+
+
+def ran(more: int = 0, spread: int = 0) -> Recording:
+    """Three boots in which each entry executes `more` and user code varies by `spread`."""
+    own = dearer(REAL, more)
+    return program_recording([with_user(own, spread * n, n + 1) for n in range(3)], {})
+
+
+def of_others(boot: Workload, name: str, more: int) -> Workload:
+    """A boot of which one kind alone executes more, in its handler."""
+    row = boot.row(name)
+    assert row
+    added, [(function, count), *others] = more * row.calls, row.functions
+    changed = replace(
+        row,
+        instructions=row.instructions + added,
+        values=tuple((value + more, times) for value, times in row.values),
+        functions=((function, count + added), *others),
+    )
+    rows = tuple(changed if one is row else one for one in boot.rows)
+    return replace(boot, rows=rows, instructions=boot.instructions + added)
+
+
+def test_a_recording_of_a_program_is_read_back(tmp_path: Path) -> None:
+    recording, file = ran(spread=7), tmp_path / "r.json"
+    write_recording(recording, file)
+    validate(msgspec.json.decode(file.read_bytes()), "recording-1")
+    assert to_json(read_recording(file)) == to_json(recording)
+    assert [context["seed"] for context in recording.contexts] == [1, 2, 3]
+    row, [case] = REAL.row("close"), [one for one in recording.cases if one.name == "close"]
+    assert row
+    assert dict(case.metrics["instructions"].samples) == {v: 3 * n for v, n in row.values}
+    assert case.metrics["total"].samples == ((row.instructions, 3),)
+    calls = sum(one.calls for one in REAL.rows if one.handled)
+    assert value(recording, "entry", "calls") == calls
+    assert value(recording, "kernel", "total") == REAL.kernel_instructions
+    share = 100 * REAL.kernel_instructions / REAL.instructions
+    ends = recording.cases[1].noisy["share"].interval
+    least = share * REAL.instructions / (REAL.instructions + 14)
+    assert ends and ends == pytest.approx([least, share])
+
+
+def test_a_program_that_never_ended_an_entry_has_no_recording() -> None:
+    rows = tuple(row for row in REAL.rows if row.what == "user")
+    silent = replace(
+        REAL, slices=None, rows=rows, programs=(), instructions=sum(r.instructions for r in rows)
+    )
+    with pytest.raises(GuestError):
+        program_recording([silent], {})
+
+
+def series(*kernels: Recording | tuple[str, Problem]) -> Series:
+    rows = [outcome(number, f"patch {number}", one) for number, one in enumerate(kernels)]
+    found = tabulate(rows, {"base": "source:6.12"})
+    validate(to_json(found), "series-1")
+    return found
+
+
+def test_what_a_patch_gives_a_program_adds_up() -> None:
+    found = series(ran(), ran(-9), ("arm64", Problem(NO_BOOT, "no mark")), ran(-4), ran(-4))
+    base = found.programs["arm64"]
+    assert base.seeds == (1, 2, 3)
+    assert base.kernel_instructions == REAL.kernel_instructions
+    steps = [row.cases["entry"].step for row in found.rows if row.cases]
+    assert steps == [0, -9, 5, 0]
+    given = [row.program["arm64"].entry for row in found.rows if row.patch and row.cases]
+    calls = base.system_calls
+    assert [one.instructions for one in given] == [-9 * calls, 5 * calls, 0]
+    assert given[0].of_kernel == 100 * -9 * calls / REAL.kernel_instructions
+    assert given[0].of_all == 100 * -9 * calls / REAL.instructions
+    # Every kind with a count has the entry's step, and nothing else changed.
+    assert all(
+        row.program["arm64"].whole == row.program["arm64"].entry
+        for row in found.rows
+        if row.program and row.patch
+    )
+    assert not found.rows[2].program
+
+
+def test_a_change_in_a_handler_is_given_beside_the_entry() -> None:
+    boots, close = 4 * [of_others(dearer(REAL, 3), "close", -11)], REAL.row("close")
+    found = series(program_recording([REAL] * 4, {}), program_recording(boots, {}))
+    step = found.rows[1].program["arm64"]
+    assert close and found.rows[1].cases["close"].step == 3 - 11
+    assert step.entry.instructions == 3 * found.programs["arm64"].system_calls
+    assert step.whole.instructions == step.entry.instructions - 11 * close.calls
+
+
+def test_a_kind_that_varies_has_no_column_and_is_named() -> None:
+    found = series(ran(), ran(3))
+    names = {column.case for column in found.columns}
+    assert "openat" not in names and {"entry", "close", "page fault"} <= names
+    [note] = [caveat for caveat in found.caveats if caveat["kind"] == "undecided-kind"]
+    assert "openat" in note["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("read.instructions", ("read", "instructions")),
+        ("page fault.calls", ("page fault", "calls")),
+        ("entry.share", ("entry", "share")),
+    ],
+)
+def test_a_metric_is_a_kind_and_what_of_it(text: str, found: tuple[str, str]) -> None:
+    assert metric(text) == found
+
+
+@pytest.mark.parametrize("text", ["read", "read.loads", ".share", "instructions"])
+def test_another_metric_is_a_mistake(text: str) -> None:
+    with pytest.raises(UserError):
+        metric(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "sides", "verdict"),
+    [
+        ("entry.instructions = 263", (ran(spread=9),), "within"),
+        ("entry.instructions = 262", (ran(spread=9),), "over"),
+        ("entry.instructions = '+2'", (ran(2), ran()), "within"),
+        ("entry.instructions = '+2'", (ran(3), ran()), "over"),
+        ("close.instructions = '+0'", (ran(3), ran()), "over"),
+        ("close.instructions = '+0'", (ran(0), ran(3)), "within"),
+        # Which calls there are decides what a call costs.
+        ("openat.instructions = '+9'", (ran(3), ran()), "undecided"),
+        # Some boots have more, some less.
+        ("kernel.share = 80.11", (ran(spread=100),), "undecided"),
+        ("kernel.share = 80.2", (ran(spread=100),), "within"),
+        ("kernel.share = 80.0", (ran(spread=100),), "over"),
+        ("kernel.share = '+0.1'", (ran(9), ran()), "within"),
+        ("kernel.share = '+0.001'", (ran(9), ran()), "over"),
+        ("kernel.share = '+0.005'", (ran(spread=100), ran(spread=100)), "undecided"),
+        ("entry.total = '+0.8 %'", (ran(2), ran()), "within"),
+        ("entry.total = '+0.8 %'", (ran(3), ran()), "over"),
+        ("entry.calls = 55", (ran(),), "within"),
+        ("ptrace.share = 1", (ran(),), "undecided"),
+    ],
+)
+def test_a_budget_of_a_program(
+    lines: str, sides: tuple[Recording, ...], verdict: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "budgets.toml"
+    file.write_text(f"[arm64]\n{lines}\n")
+    found = check(read_budgets(file), sides[0], sides[1] if len(sides) > 1 else None)
+    validate(msgspec.json.decode(msgspec.json.encode(to_json(found))), "check-1")
+    assert (found.verdict, bool(found.rows[0].reason)) == (verdict, verdict == "undecided")
+
+
+def test_a_bisection_is_sure_where_all_boots_differ() -> None:
+    def apart(old: Recording, new: Recording, case: str, metric: str) -> tuple[object, bool]:
+        found = Pair(old, new, [case], metric).difference(case)
+        return found.delta, found.is_sure
+
+    assert apart(ran(), ran(3), "entry", "instructions") == (3, True)
+    assert apart(ran(), ran(), "entry", "instructions") == (0, False)
+    assert apart(ran(), ran(3), "close", "instructions") == (3, True)
+    assert not apart(ran(), ran(3), "openat", "instructions")[1]
+    assert apart(ran(), ran(3), "entry", "total") == (3 * 55, True)
+    assert apart(ran(), ran(30), "entry", "share")[1]
+    assert not apart(ran(spread=20000), ran(3, spread=20000), "entry", "share")[1]
