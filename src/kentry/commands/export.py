@@ -30,7 +30,7 @@ class Options(Common):
     format: str = option(
         "--format FORMAT",
         required=True,
-        help="benchfmt, ktap or csv; of paths: folded or speedscope",
+        help="benchfmt or ktap; of paths: folded or speedscope",
     )
     output: Path | None = path_option("-o", "--output", help="write to FILE")
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings in other programs' formats: whole texts, and what names and numbers may be."""
 
-import csv
-import io
 import json
 import os
 import re
@@ -29,7 +27,7 @@ from kentry.results.recording import (
 from kentry.show.export.benchfmt import benchfmt, benchmark_names, timed_unit
 from kentry.show.export.ci import ktap
 from kentry.show.export.common import labels, numbered
-from kentry.show.export.formats import csv_samples, export_files
+from kentry.show.export.formats import export_files
 from kentry.show.export.profiles import folded, speedscope
 from tests import ROOT
 from tests.builders import IMPORTED, imported, recording, timed
@@ -86,9 +84,6 @@ def test_the_whole_texts(golden: Golden, tmp_path: Path) -> None:
     old, new = mixed(), mixed(260, other=True)
     golden("export-benchfmt.txt", "\n".join([*benchfmt([old]).notes, benchfmt([old]).text]))
     golden("export-benchfmt-two.txt", benchfmt([old, new]).text)
-    text = csv_samples([old]).text
-    assert text.count("\n") == text.count("\r\n")
-    golden("export-csv.txt", text.replace("\r\n", "\n"))
     golden("export-ktap.txt", ktap([old, old, compared(old, new, tmp_path)]).text)
     golden("export-speedscope.json", speedscope([NEW]).text)
 
@@ -155,18 +150,12 @@ def test_benchstat_compares_two_files(tmp_path: Path) -> None:
     assert re.search(r"\+2\.\d+% \(p=0\.000 n=80\)", spent)
 
 
-def test_text_with_commas_and_quotes_is_quoted() -> None:
-    name = 'run of "a, b"'
-    text = csv_samples([timed({name: 5.0})]).text
-    assert next(csv.DictReader(io.StringIO(text, newline="")))["case"] == name
-
-
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nok 2 b", "a\u202eb"])
 def test_a_name_with_control_characters_is_escaped_in_every_format(name: str) -> None:
     odd = timed({name: 5.0}, groups=1)
     escaped = name.encode("unicode_escape").decode()
-    for text in (csv_samples([odd]).text, ktap([odd]).text):
-        assert escaped in text and name not in text
+    text = ktap([odd]).text
+    assert escaped in text and name not in text
     lines = benchfmt([odd]).text.splitlines()
     assert len({line.split(" ")[0] for line in lines if line.startswith("Benchmark")}) == 1
 
@@ -296,8 +285,8 @@ def test_a_comparison_is_for_ktap_alone(tmp_path: Path) -> None:
     compared(OLD, NEW, tmp_path)
     file = tmp_path / "comparison.json"
     assert export_files([file], "ktap").text.startswith("KTAP version 1\n")
-    with pytest.raises(UserError, match="csv"):
-        export_files([file], "csv")
+    with pytest.raises(UserError, match="speedscope"):
+        export_files([file], "speedscope")
 
 
 def test_a_damaged_comparison_is_one_sentence(tmp_path: Path) -> None:
