@@ -20,12 +20,6 @@ from kentry.results.comparison import (
 )
 from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
-from kentry.show.beside import (
-    comparison_context_blocks,
-    estimate_change_blocks,
-    layout_blocks,
-    without_model_notes,
-)
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.paths import path_summary
 from kentry.show.provenance import kernel_lines, processor_lines, side_facts
@@ -76,7 +70,7 @@ def comparison_layout(
     events = event_change_blocks(comparison.cases)
     sums = beside.sum_notes([*comparison.cases, *comparison.metrics])
     above = OnPage([charts.ICICLE_HELP] if packed and packed.cases else [])
-    lies = layout_blocks(comparison.cases, whole=shown is None)
+    lies = beside.layout_blocks(comparison.cases, whole=shown is None)
     specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
     return Layout(
         "comparison",
@@ -88,11 +82,12 @@ def comparison_layout(
             "",
             *([*events, ""] if events else []),
             Section(
-                "Verdicts", [table, *sums, *comparison_context_blocks(comparison.cases), *lies]
+                "Verdicts",
+                [table, *sums, *beside.comparison_context_blocks(comparison.cases), *lies],
             ),
             OnPage([Chart(drawing, _INTERVALS)] if timed else []),
             Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
-            *estimate_change_blocks(comparison.cases),
+            *beside.estimate_change_blocks(comparison.cases),
         ],
         comparison_caveats(comparison),
         side_facts(old, new),
@@ -197,7 +192,7 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
     notes = [note for note in notes if note["kind"] != caveats.sum_of_contexts.kind]
     notes += [caveat for row in comparison.timed for caveat in row.caveats]
     cycles = any(case.estimates for case in comparison.cases)
-    return without_model_notes(caveats.unique(notes), cycles=cycles)
+    return beside.without_model_notes(caveats.unique(notes), cycles=cycles)
 
 
 def purpose_blocks(case: CaseComparison) -> list[Block]:

@@ -20,18 +20,10 @@ from kentry.host.cache import scratch_folder
 from kentry.kernels import tree
 from kentry.kernels.tree import Commit, Range, touching
 from kentry.progress import say
-from kentry.results import caveats
+from kentry.results import caveats, studies
 from kentry.results.caveats import Caveat, Template
 from kentry.results.comparison import Real
 from kentry.results.recording import Recording
-from kentry.results.studies import (
-    Answer,
-    Bisection,
-    CommitValue,
-    Culprit,
-    Provisional,
-    Suspects,
-)
 from kentry.study.commits import Commits, Difference, Pair, value
 
 # Measures the places, perhaps at once; whether each has a value.
@@ -302,7 +294,7 @@ def measure_ends(commits: Commits, *ends: Commit) -> list[Recording]:
 
 def bisect(
     span: Range, question: Question, commits: Commits, origin: Mapping[str, str]
-) -> Bisection:
+) -> studies.Bisection:
     """Finds what changed each case between good and bad, measured again; KernelError, UserError."""
     count = len(touching(span.folder, span.line(), question.paths)) - 1
     steps = math.ceil(math.log2(count + 1))
@@ -336,7 +328,7 @@ def bisect(
         notes.append(caveats.not_verified())
     largest = max(first.culprits, key=lambda culprit: abs(culprit.delta), default=None)
     ends = {name: _shown(getattr(span, name), searches[0]) for name in ("good", "bad")}
-    return Bisection(
+    return studies.Bisection(
         tool=old.tool,
         origin=dict(origin),
         arch=old.kernel["arch"],
@@ -375,13 +367,13 @@ def _why_not_searched(search: Search, old: Recording) -> UserError | Caveat | No
 def _announce(searches: Sequence[Search]) -> None:
     """Says and keeps which commits the searches name, and what it costs to verify them."""
     commits, verify = searches[0].commits, searches[0].ask.verify
-    rows: list[Provisional] = []
+    rows: list[studies.Provisional] = []
     ends: dict[str, Commit] = {}
     for search in searches if verify else ():
         for jump in (jump for jump in search.changes if jump.is_one):
             commit, apart = jump.culprit, search.apart(jump.before, jump.culprit)
             ends |= {jump.before.name: jump.before, commit.name: commit}
-            row = Provisional(
+            row = studies.Provisional(
                 case=search.case,
                 commit=commit.name,
                 subject=commit.subject,
@@ -401,7 +393,7 @@ def _announce(searches: Sequence[Search]) -> None:
     )
 
 
-def _answer(search: Search, own: Path) -> Answer:
+def _answer(search: Search, own: Path) -> studies.Answer:
     """What the search of one case came to, its jumps measured again; may raise MisledError."""
     commits, span, reason = search.commits, search.span, search.why_not
     whole = search.apart(span.good, span.bad)
@@ -410,7 +402,7 @@ def _answer(search: Search, own: Path) -> Answer:
     for jump in search.changes:
         if jump.is_one:
             culprit = _culprit(search, jump, whole, own)
-            if isinstance(culprit, Culprit):
+            if isinstance(culprit, studies.Culprit):
                 culprits.append(culprit)
             else:
                 suspects.append(jump)
@@ -432,7 +424,7 @@ def _answer(search: Search, own: Path) -> Answer:
     unit = commits.metric
     if noisy and unit in noisy.noisy:
         unit = noisy.noisy[unit].unit
-    return Answer(
+    return studies.Answer(
         case=search.case,
         unit=unit,
         good=commits.value(span.good, search.case),
@@ -440,7 +432,7 @@ def _answer(search: Search, own: Path) -> Answer:
         delta=whole.delta,
         culprits=tuple(culprits),
         suspects=tuple(
-            Suspects(
+            studies.Suspects(
                 commits=tuple(_shown(commit, search) for commit in jump.suspects),
                 delta=search.delta(jump),
             )
@@ -451,7 +443,7 @@ def _answer(search: Search, own: Path) -> Answer:
     )
 
 
-def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> Culprit | Caveat:
+def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> studies.Culprit | Caveat:
     """Returns the commit of a jump, measured again; or that it has another value then."""
     commits, commit = search.commits, jump.culprit
     before = search.value(jump.before)
@@ -469,7 +461,7 @@ def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> Culpri
     else:
         change = search.booted(jump)
     arch = find_arch(commits.recording(commit).kernel["arch"])
-    return Culprit(
+    return studies.Culprit(
         commit=commit.name,
         subject=commit.subject,
         author=commit.author,
@@ -484,8 +476,8 @@ def _culprit(search: Search, jump: Jump, whole: Difference, own: Path) -> Culpri
     )
 
 
-def _shown(commit: Commit, search: Search) -> CommitValue:
-    return CommitValue(
+def _shown(commit: Commit, search: Search) -> studies.CommitValue:
+    return studies.CommitValue(
         commit=commit.name,
         subject=commit.subject,
         author=commit.author,

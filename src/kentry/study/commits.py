@@ -32,7 +32,7 @@ from kentry.kernels import build, made_of, tree
 from kentry.kernels.config import Request
 from kentry.kernels.tree import Commit
 from kentry.progress import Update, say
-from kentry.results import caveats
+from kentry.results import caveats, studies
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import Comparison, FunctionDelta, Real
 from kentry.results.recording import (
@@ -41,16 +41,6 @@ from kentry.results.recording import (
     Recording,
     read_recording,
     write_recording,
-)
-from kentry.results.studies import (
-    MEASURED,
-    NO_BOOT,
-    NO_BUILD,
-    NOT_COMPILED,
-    SAME_CODE,
-    Problem,
-    Provisional,
-    Step,
 )
 from kentry.stats.exact import UNDECIDED
 from kentry.study.plan import Outcome, StandIn, Unit, outcomes, perform, proof_of
@@ -276,7 +266,7 @@ class Meter:
         said = done.stderr.strip()[-_LAST_CHARACTERS:]
         if done.returncode == EXIT_SKIP:
             error = GuestError(f"{program} cannot measure it", "", said)
-            return Outcome(status=NO_BOOT, error=error)
+            return Outcome(status=studies.NO_BOOT, error=error)
         if done.returncode or not file.exists():
             status = f"ended with status {done.returncode}"
             raise UserError(
@@ -290,7 +280,7 @@ class Meter:
         finally:
             file.unlink()
         seconds = round(time.monotonic() - began, 1)
-        return Outcome(status=MEASURED, recording=recording, seconds=seconds)
+        return Outcome(status=studies.MEASURED, recording=recording, seconds=seconds)
 
 
 Measurer = Kernels | Meter
@@ -312,7 +302,7 @@ class Commits:
         update: Update,
         at_once: int = 1,
     ) -> None:
-        self.steps: dict[str, Step] = {}
+        self.steps: dict[str, studies.Step] = {}
         self.measurer = measurer
         self.cases = tuple(cases)
         self.metric = metric
@@ -325,9 +315,9 @@ class Commits:
         self._anew: dict[str, Recording] = {}
         self._pairs: dict[tuple[str, str], Pair] = {}
         for step in steps_in(folder):
-            if step.status == NO_BOOT:
+            if step.status == studies.NO_BOOT:
                 continue
-            if step.status != NO_BUILD:
+            if step.status != studies.NO_BUILD:
                 try:
                     own = step.like or step.commit
                     self._recordings[step.commit] = read_recording(self._file(own))
@@ -344,7 +334,7 @@ class Commits:
             for commit in near
             if not boot and commit.name in self._recordings
         }
-        to_boot = (SAME_CODE, NOT_COMPILED) if boot else ()
+        to_boot = (studies.SAME_CODE, studies.NOT_COMPILED) if boot else ()
         done = {name for name, step in self.steps.items() if step.status not in to_boot}
         missing = [commit for commit in commits if commit.name not in done]
         units = [self.measurer.unit(commit, known, self._show) for commit in missing]
@@ -389,7 +379,7 @@ class Commits:
         own = {name: made for name, made in self._recordings.items() if made.case(case)}
         return sums(case, ((made, self._from_first(name, case)) for name, made in own.items()))
 
-    def keep_provisional(self, rows: Sequence[Provisional]) -> None:
+    def keep_provisional(self, rows: Sequence[studies.Provisional]) -> None:
         """Writes down what the search has named before it is verified; nothing: all is."""
         write_atomically(self._folder / _PROVISIONAL, msgspec.json.encode(rows))
 
@@ -419,13 +409,13 @@ class Commits:
     def _add(self, commit: Commit, outcome: Outcome) -> None:
         """Writes down what became of a commit."""
         like = outcome.like
-        if outcome.status == NOT_COMPILED:
+        if outcome.status == studies.NOT_COMPILED:
             self.measurer.is_same_kernel(commit, like)
         recording = self._recordings[like] if like else outcome.recording
-        problem = outcome.problem or Problem("", "")
+        problem = outcome.problem or studies.Problem("", "")
         # At the end, even if it was there: it was made now.
         self.steps.pop(commit.name, None)
-        self.steps[commit.name] = step = Step(
+        self.steps[commit.name] = step = studies.Step(
             commit=commit.name,
             subject=commit.subject,
             status=outcome.status,
@@ -440,7 +430,7 @@ class Commits:
             if recording.case(self.cases[0]):
                 own = self._from_first(commit.name, self.cases[0])
                 self.steps[commit.name] = step = msgspec.structs.replace(step, value=own)
-        if step.status == MEASURED:
+        if step.status == studies.MEASURED:
             write_recording(self._recordings[step.commit], self._file(step.commit))
         rows = [json.dumps(msgspec.to_builtins(step)) + "\n" for step in self.steps.values()]
         write_atomically(self._folder / _STEPS, "".join(rows))
@@ -451,15 +441,17 @@ class Commits:
         return self._folder / f"{name}.json"
 
 
-def step_line(step: Step) -> str:
+def step_line(step: studies.Step) -> str:
     """A step in one line: the commit, its value or why it has none, and how that is known."""
-    how = {SAME_CODE: "not booted: ", NOT_COMPILED: "not built: "}.get(step.status, "")
+    how = {studies.SAME_CODE: "not booted: ", studies.NOT_COMPILED: "not built: "}.get(
+        step.status, ""
+    )
     how += f"as {step.like[:12]}" if step.like else step.problem
     value_text = "-" if step.value is None else f"{step.value:g}"
     return f"{step.commit[:12]} {value_text:>8} {step.subject[:40]}{how and f' ({how})'}"
 
 
-def steps_in(folder: Path) -> Iterator[Step]:
+def steps_in(folder: Path) -> Iterator[studies.Step]:
     """Yields the steps that a run wrote down; UserError where they are damaged."""
     try:
         lines = (folder / _STEPS).read_bytes().splitlines()
@@ -467,15 +459,17 @@ def steps_in(folder: Path) -> Iterator[Step]:
         return
     for line in lines:
         try:
-            yield msgspec.json.decode(line, type=Step)
+            yield msgspec.json.decode(line, type=studies.Step)
         except msgspec.MsgspecError as err:
             raise UserError(f"{folder / _STEPS} is damaged.", "Remove it, and begin anew.") from err
 
 
-def provisional_in(folder: Path) -> list[Provisional]:
+def provisional_in(folder: Path) -> list[studies.Provisional]:
     """Returns what a search named and did not verify yet."""
     try:
-        return msgspec.json.decode((folder / _PROVISIONAL).read_bytes(), type=list[Provisional])
+        return msgspec.json.decode(
+            (folder / _PROVISIONAL).read_bytes(), type=list[studies.Provisional]
+        )
     except (OSError, msgspec.MsgspecError):
         return []
 

@@ -1,25 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The JSON of `kentry vector replay` and `stats`: kentry/vector-replay/1, vector-statistics/1.
+"""The JSON of `kentry vector replay` and `stats`: kentry/vector-replay/1, vector-statistics/1."""
 
-`python -m kentry.vector.documents schema` writes the schemas of these and of traces and cost
-tables, generated from the structs.
-"""
-
-import sys
 from dataclasses import fields
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kentry.arch.mechanism import ACTS, VEC
-from kentry.models.costs import Act, Cost, CostTable, Document, Figure, Unit
-from kentry.results.schemas import file_name, schema
+from kentry.models.costs import Act, Cost, Document, Figure, Unit
 from kentry.vector.replay import OwnPolicyCheck
 from kentry.vector.statistics import TaskCounts
-from kentry.vector.trace import Count, TraceMeta
+from kentry.vector.trace import Count
 
 # A value within this of the best is as good: no cost has been measured more precisely.
 FLAT = 0.01
@@ -202,21 +195,3 @@ class StatisticsDocument(
     gaps_calls: list[Bin]
     tasks: list[TaskSums]  # type: ignore[valid-type]
     caveats: list[dict[str, str]]
-
-
-def schemas() -> dict[str, str]:
-    """Generates the text of each schema, by its file's name."""
-    texts = {}
-    for struct in (TraceMeta, ReplayDocument, StatisticsDocument, CostTable):
-        document = msgspec.json.encode(schema([struct], _on_one_line))
-        texts[file_name(struct)] = msgspec.json.format(document, indent=2).decode() + "\n"
-    return texts
-
-
-def _on_one_line(definition: dict[str, Any]) -> None:
-    definition["description"] = " ".join(definition.get("description", "").split())
-
-
-if __name__ == "__main__":
-    for name, text in schemas().items():
-        (Path(sys.argv[1]) / name).write_text(text, encoding="utf-8")

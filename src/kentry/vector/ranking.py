@@ -23,18 +23,7 @@ from kentry.errors import UserError
 from kentry.models.costs import CostTable, load_costs, table_for
 from kentry.progress import Update
 from kentry.results import caveats
-from kentry.vector.documents import (
-    FLAT,
-    Costs,
-    Never,
-    PolicyDocument,
-    PolicyMean,
-    Recommendation,
-    ReplayDocument,
-    ReplayedTrace,
-    TaskCost,
-    TraceRanking,
-)
+from kentry.vector import documents
 from kentry.vector.policies import BREAK_EVEN, NEVER, POLICIES, TIME, Policy, parse_policy
 from kentry.vector.replay import ActCounts, Floats, Prepared, check, optimal, prepare, replay
 from kentry.vector.trace import VectorTrace, read_trace
@@ -52,7 +41,7 @@ class TraceFile:
 
     trace: VectorTrace
     prepared: Prepared
-    head: ReplayedTrace
+    head: documents.ReplayedTrace
 
     @classmethod
     def read(cls, file: Path, unit: str) -> Self:
@@ -66,7 +55,7 @@ class TraceFile:
     def of(cls, name: str, trace: VectorTrace, unit: str = VEC) -> Self:
         """Prepares a trace and checks its kernel's own policy; UserError as prepare()."""
         prepared = prepare(trace, unit)
-        head = ReplayedTrace(
+        head = documents.ReplayedTrace(
             trace=name,
             kernel=trace.meta["kernel"],
             workload=str(trace.meta["workload"]["name"]),
@@ -114,7 +103,7 @@ def compare_policies(
     families: Sequence[str],
     table: CostTable,
     update: Update,
-) -> ReplayDocument:
+) -> documents.ReplayDocument:
     """Ranks policies, by default all that fit, and sweeps families; UserError as they do."""
     rankings = []
     for number, source in enumerate(sources):
@@ -132,19 +121,19 @@ def compare_policies(
 
 
 def replay_document(
-    rankings: list[TraceRanking], sweeps: list[Recommendation], table: CostTable
-) -> ReplayDocument:
+    rankings: list[documents.TraceRanking], sweeps: list[documents.Recommendation], table: CostTable
+) -> documents.ReplayDocument:
     """Puts the result together as kentry/vector-replay/1."""
-    return ReplayDocument(
+    return documents.ReplayDocument(
         tool={"name": "kentry", "version": __version__},
-        costs=Costs(table.name, table.unit, table.figures),
+        costs=documents.Costs(table.name, table.unit, table.figures),
         means=_means(rankings) if len(rankings) > 1 else [],
         traces=rankings,
         sweeps=sweeps,
     )
 
 
-def rank(source: TraceFile, policies: Sequence[str], table: CostTable) -> TraceRanking:
+def rank(source: TraceFile, policies: Sequence[str], table: CostTable) -> documents.TraceRanking:
     """Replays the named policies (else UserError), or all that fit and have their costs."""
     best = _replayed(source, parse_policy("optimal"), table)
     least = best.cost
@@ -163,12 +152,12 @@ def rank(source: TraceFile, policies: Sequence[str], table: CostTable) -> TraceR
     if table.vl and bits and table.vl != bits:
         notes.append(caveats.other_length(table.name, table.vl, bits))
     head = msgspec.structs.asdict(source.head)
-    return TraceRanking(**head, policies=[best, *rows], caveats=notes)
+    return documents.TraceRanking(**head, policies=[best, *rows], caveats=notes)
 
 
 def _replayed(
     source: TraceFile, policy: Policy, table: CostTable, least: float | None = None
-) -> PolicyDocument:
+) -> documents.PolicyDocument:
     """Replays a policy; `least` is the cost of the optimal one, None for that one itself."""
     costs = table.prices
     policy = policy.resolved(costs)
@@ -180,10 +169,12 @@ def _replayed(
         task = source.trace.tasks[i]
         done = {act: int(times[i]) for act, times in acts.items() if times[i]}
         tasks.append(
-            TaskCost(task=int(i), pid=task.pid, name=task.name, cost=float(by_task[i]), **done)
+            documents.TaskCost(
+                task=int(i), pid=task.pid, name=task.name, cost=float(by_task[i]), **done
+            )
         )
     calls, seconds = source.head.calls, source.head.seconds
-    return PolicyDocument(
+    return documents.PolicyDocument(
         policy=policy.text,
         counts=counts.total(),
         cost=total,
@@ -194,7 +185,7 @@ def _replayed(
     )
 
 
-def _means(rankings: Sequence[TraceRanking]) -> list[PolicyMean]:
+def _means(rankings: Sequence[documents.TraceRanking]) -> list[documents.PolicyMean]:
     """Averages the policies that every trace was replayed with, `optimal` first."""
     result = []
     for name in [row.policy for row in rankings[0].policies]:
@@ -203,7 +194,7 @@ def _means(rankings: Sequence[TraceRanking]) -> list[PolicyMean]:
             regrets = [(row.regret, ranking.workload) for ranking, row in pairs]
             cost = sum(row.cost / max(1, ranking.calls) for ranking, row in pairs) / len(pairs)
             mean = sum(regret for regret, _ in regrets) / len(pairs)
-            result.append(PolicyMean(name, cost, mean, *max(regrets)))
+            result.append(documents.PolicyMean(name, cost, mean, *max(regrets)))
     return result
 
 
@@ -247,7 +238,7 @@ def sweep(
     return Sweep(family, tuple(values), tuple(counts), never, best, prepared.seconds)
 
 
-def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommendation:
+def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> documents.Recommendation:
     """Finds the least of the values that cost least per call, the mean of sweeps of workloads."""
     calls = [swept.best.of("calls").astype(float) for swept in sweeps]
     if any(of_tasks.sum() == 0 for of_tasks in calls):
@@ -262,7 +253,7 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
     best = int(np.argmin(per_call))
     drawn = _draw_best(pairs, np.random.default_rng(1))
     low, high = np.quantile(np.array(values)[drawn], [0.025, 0.975], method="nearest")
-    good = np.flatnonzero(per_call > per_call[best] * (1 + FLAT))
+    good = np.flatnonzero(per_call > per_call[best] * (1 + documents.FLAT))
     first = int(max(good[good < best], default=-1)) + 1
     last = int(min(good[good > best], default=len(values))) - 1
     floors = [floor / own.sum() for floor, own in zip(least, calls, strict=True)]
@@ -270,7 +261,7 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
         (paid.sum(axis=1) - floor) / max(swept.seconds, 1e-9)
         for paid, floor, swept in zip(cost, least, sweeps, strict=True)
     ]
-    return Recommendation(
+    return documents.Recommendation(
         family=sweeps[0].family,
         values=list(values),
         cost_per_call=per_call.tolist(),
@@ -284,7 +275,9 @@ def recommend(sweeps: Sequence[Sweep], costs: Mapping[str, float]) -> Recommenda
     )
 
 
-def _never(sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]) -> Never | None:
+def _never(
+    sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]
+) -> documents.Never | None:
     """Finds what never dropping costs, and the values that are like it; None without a cost."""
     values = sweeps[0].values
     try:
@@ -293,8 +286,8 @@ def _never(sweeps: Sequence[Sweep], by_trace: Floats, costs: Mapping[str, float]
         return None
     never = np.array(paid)
     same = [[(c.values == swept.never.values).all() for c in swept.counts] for swept in sweeps]
-    near = np.abs(by_trace - never[:, None]) <= FLAT * never[:, None]
-    return Never(
+    near = np.abs(by_trace - never[:, None]) <= documents.FLAT * never[:, None]
+    return documents.Never(
         float(never.mean()),
         _from_which_on(values, np.all(same, axis=0)),
         [_from_which_on(values, row) for row in near],

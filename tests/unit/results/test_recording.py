@@ -28,7 +28,6 @@ from kentry.results.recording import (
     to_json,
     write_recording,
 )
-from kentry.results.schemas import schemas
 from tests import ROOT
 from tests.builders import imported, recording, timed, validate
 from tests.unit.vector.builders import MARKERS, with_events
@@ -377,9 +376,3 @@ def test_paths_without_instructions_are_refused(tmp_path: Path) -> None:
 def test_there_are_no_events_of_what_was_not_counted() -> None:
     assert TIMES.cases[0].events is None
     assert TIMES.cases[0].modal_path is None
-
-
-@pytest.mark.parametrize(("name", "text"), schemas().items(), ids=schemas())
-def test_a_shipped_schema_is_generated_from_the_structs(name: str, text: str) -> None:
-    """`python -m kentry.results.schemas schema` renews them."""
-    assert (ROOT / "schema" / name).read_text() == text

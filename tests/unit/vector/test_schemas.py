@@ -12,7 +12,7 @@ import pytest
 from kentry.boot.task_hooks import Event
 from kentry.cli import main
 from kentry.models.costs import shipped
-from kentry.vector.documents import ReplayDocument, schemas
+from kentry.vector.documents import ReplayDocument
 from kentry.vector.trace import VectorTrace
 from tests import ROOT
 from tests.builders import validate
@@ -97,10 +97,3 @@ def test_cost_tables(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     document["figures"]["trap"] = {"value": 1}
     with pytest.raises(jsonschema.ValidationError):
         validate(document, "costs-1")
-
-
-@pytest.mark.parametrize("name", schemas())
-def test_the_shipped_schema_is_the_generated_one(name: str) -> None:
-    assert (SCHEMAS / name).read_text() == schemas()[name], (
-        "python -m kentry.vector.documents schema"
-    )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The JSON schemas of schema/, which `python -m kentry.results.schemas schema` writes."""
+"""Writes the JSON schemas of schema/, which are generated from the structs.
+
+Usage: python scripts/schemas.py FOLDER
+"""
 
 import json
 import re
@@ -11,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from kentry.models.costs import CostTable
 from kentry.results import (
     annotation,
     comparison,
@@ -20,6 +24,8 @@ from kentry.results import (
     workload_comparison,
 )
 from kentry.results.document import dump
+from kentry.vector.documents import ReplayDocument, StatisticsDocument
+from kentry.vector.trace import TraceMeta
 
 # The structs that are a file, each with those that msgspec cannot find by itself.
 _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
@@ -31,6 +37,8 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     (workload.Workload,),
     (workload_comparison.WorkloadComparison,),
 )
+# Those of vectors: their texts are wrapped, and no other key is allowed by the structs themselves.
+_OF_VECTORS = (TraceMeta, ReplayDocument, StatisticsDocument, CostTable)
 # The names that structs have in published schemas, where these have another.
 _PUBLISHED = {
     "CaseResult": "CaseFile",
@@ -59,12 +67,16 @@ _NAME = re.compile(r'(?<=["/])[A-Z][A-Za-z]+(?=")')
 
 def schemas() -> dict[str, str]:
     """Returns the text of each schema, by its file's name."""
-    return {
+    texts = {
         file_name(structs[0]): _NAME.sub(
             lambda match: _PUBLISHED.get(match[0], match[0]), dump(schema(structs, _complete))
         )
         for structs in _DOCUMENTS
     }
+    for struct in _OF_VECTORS:
+        document = msgspec.json.encode(schema([struct], _on_one_line))
+        texts[file_name(struct)] = msgspec.json.format(document, indent=2).decode() + "\n"
+    return texts
 
 
 def file_name(struct: type[Struct]) -> str:
@@ -92,6 +104,10 @@ def schema(
         **main,
         "$defs": {name: part for name, part in definitions.items() if name not in parts},
     }
+
+
+def _on_one_line(definition: dict[str, Any]) -> None:
+    definition["description"] = " ".join(definition.get("description", "").split())
 
 
 def _complete(definition: dict[str, Any]) -> None:
