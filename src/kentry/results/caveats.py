@@ -292,8 +292,7 @@ multiplexed = Template("multiplexed", "more counters than the cpu has: {} left o
 clock_jumped = Template("clock-jumped", "processes were dropped {} times: {}")
 coarse_clock = Template(
     "coarse-clock",
-    "the clock has steps of {:g} ns: the time of one call is a whole number of steps, and so are"
-    " percentiles",
+    "the clock has steps of {:g} ns: the time of one call is a whole number of steps",
 )
 slow_clock = Template(
     "slow-clock", "the vDSO has no clock here: each reading of the time is a system call"
