@@ -259,10 +259,10 @@ metric_only_in = Template("only-in", "{1} was measured only in the {0} recording
 unchecked = Template("unchecked", "not checked by the machine's own counter: {}")
 
 
-def some(names: list[str]) -> str:
-    """Returns the first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def some(names: list[str], most: int = _NAMED) -> str:
+    """Returns the first names, `most` at most, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 # --- imports --------------------------------------------------------------

@@ -323,16 +323,7 @@ class TimedComparison(Struct, frozen=True, kw_only=True):
         """Decimals of the change in per cent: up to the first digit of half its interval."""
         if self.interval is None:
             return _WITHOUT_INTERVAL
-        return max(0, _digits((self.interval[1] - self.interval[0]) / 2))
-
-    @property
-    def value_digits(self) -> tuple[int | None, int | None]:
-        """Decimals of old and new (below 0: tens), by the change's interval or each one's own."""
-        if self.interval is not None:
-            digits = _digits((self.interval[1] - self.interval[0]) / 2 / 100 * self.old)
-            return digits, digits
-        old, new = (None if half is None else _digits(half) for half in self.halves)
-        return old, new
+        return max(0, decimals((self.interval[1] - self.interval[0]) / 2))
 
 
 def _percent(fraction: float) -> float | None:
@@ -340,10 +331,11 @@ def _percent(fraction: float) -> float | None:
     return 100 * fraction if math.isfinite(fraction) else None
 
 
-def _digits(half: float) -> int:
-    if half < _NO_SPREAD:
+def decimals(half: float, most: int = _MOST_DIGITS) -> int:
+    """Counts decimals to the first digit of half an interval: below 0 for tens, `most` at most."""
+    if not math.isfinite(half) or half < _NO_SPREAD:
         return _WITHOUT_INTERVAL
-    return min(_MOST_DIGITS, -math.floor(math.log10(half)))
+    return min(most, -math.floor(math.log10(half)))
 
 
 # Of rows of a path diff that follow each other: the words of change, function, part, reason and

@@ -17,6 +17,7 @@ from kentry.results.caveats import (
     modelled_caches,
     no_accesses,
     other_processor,
+    some,
     unknown_caches,
 )
 from kentry.results.comparison import CaseComparison, Cycles
@@ -129,8 +130,7 @@ def layout_blocks(
         blocks.append(Prose(text, "  ", "    "))
     for by, functions in sorted(moved.items(), key=lambda pair: (-pair[1].total(), pair[0])):
         names = [name for name, _ in functions.most_common()]
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        blocks.append(Prose(f"moved {by:+d} bytes: {', '.join(names[:SHOWN])}{more}", "  ", "    "))
+        blocks.append(Prose(f"moved {by:+d} bytes: {some(names, SHOWN)}", "  ", "    "))
     return ["", "Where the code lies, which is no verdict on time:", *blocks] if blocks else []
 
 

@@ -17,6 +17,7 @@ from kentry.results.comparison import (
     Distribution,
     EventDelta,
     TimedComparison,
+    decimals,
 )
 from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
@@ -247,10 +248,13 @@ def event_change(event: EventDelta, case: str) -> str:
 
 
 def timed_values(row: TimedComparison) -> tuple[str, str]:
-    """Old and new, with as many digits as the interval has."""
+    """Old and new, with the digits of the change's interval, or else of each one's own."""
+    halves = row.halves
+    if row.interval:
+        halves = ((row.interval[1] - row.interval[0]) / 2 / 100 * row.old,) * 2
     old, new = (
-        numbers.significant(value) if digits is None else numbers.fixed(value, digits)
-        for value, digits in zip((row.old, row.new), row.value_digits, strict=True)
+        numbers.significant(value) if half is None else numbers.fixed(value, decimals(half))
+        for value, half in zip((row.old, row.new), halves, strict=True)
     )
     return old, new
 

@@ -3,11 +3,11 @@
 
 import math
 
+from kentry.results.comparison import decimals
+
 # A process's value has this many digits: a block is about 50000 ns, read to 1 ns.
 SIGNIFICANT = 6
 _MOST_DECIMALS = 12
-# Half an interval below this is a rounding error: counters of an emulated cpu have no spread.
-_NO_SPREAD = 1e-6
 
 Interval = tuple[float, float]
 
@@ -87,13 +87,6 @@ def level(confidence: float) -> str:
         if float(text) < 100:
             break
     return f"{text} %"
-
-
-def decimals(half: float, most: int = 4) -> int:
-    """Counts decimals to the first digit of half an interval: below 0 for tens, `most` at most."""
-    if not math.isfinite(half) or half < _NO_SPREAD:
-        return min(1, most)
-    return min(most, -math.floor(math.log10(half)))
 
 
 def fixed(value: float, digits: int) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
 from kentry.results.case_name import WARM, WITH_CODE, CaseName
-from kentry.results.comparison import TimedComparison
+from kentry.results.comparison import TimedComparison, decimals
 from kentry.results.recording import CaseResult, NoisyMetric, Recording
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
-from kentry.show.numbers import change_with_interval, decimals, fixed, level, percent, significant
+from kentry.show.numbers import change_with_interval, fixed, level, percent, significant
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.time.measurements import LOOP, NS, Ending

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kentry.results import studies
+from kentry.results.caveats import some
 from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show import charts
@@ -170,9 +171,7 @@ def _culprit_fold(culprit: studies.Culprit, unit: str, shown: int | None) -> Fol
     if culprit.functions:
         blocks += ["", Deltas(culprit.functions, int(before), int(culprit.value), shown)]
     if culprit.compiled is not None:
-        names = ", ".join(culprit.compiled[:_NAMED]) or "none"
-        more = len(culprit.compiled) - _NAMED
-        names += f" and {more} more" if more > 0 else ""
+        names = some(list(culprit.compiled), _NAMED) or "none"
         blocks.append(Prose(f"Of the files it changes the kernel is made of: {names}."))
     blocks.append(Notes(culprit.doubts))
     return Fold(Prose(f'{culprit.commit[:_NAME]} ("{culprit.subject}")'), blocks, open=True)

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kentry.arch import GOARCH
+from kentry.results.caveats import some
 from kentry.results.recording import CaseResult, Metric, Recording
 from kentry.results.samples import value_of
-from kentry.show.export.common import Export, labels, listed, numbered, printable, timed_metrics
+from kentry.show.export.common import NAMED, Export, labels, numbered, printable, timed_metrics
 from kentry.show.numbers import significant
 from kentry.show.provenance import kernel_name
 
@@ -41,7 +42,7 @@ def benchfmt(recordings: Sequence[Recording]) -> Export:
             if _INSTRUCTIONS in case.metrics and not case.metrics[_INSTRUCTIONS].is_decided
         ]:
             why = "left out, less than half of the windows agree on a count"
-            notes.append(f"{why}: {listed(undecided)}")
+            notes.append(f"{why}: {some(undecided, NAMED)}")
     return Export("\n".join(lines) + "\n", tuple(notes))
 
 

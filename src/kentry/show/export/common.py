@@ -8,7 +8,7 @@ from kentry.results.recording import PROBE_METRICS, CaseResult, NoisyMetric, Rec
 from kentry.results.studies import Check
 
 # Cases that are named in a note; further ones are counted.
-_NAMED = 8
+NAMED = 8
 
 
 class Export(NamedTuple):
@@ -55,9 +55,3 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    """Name the first cases, and count the others."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

@@ -13,8 +13,9 @@ from kentry import __version__
 from kentry.arch import find_arch
 from kentry.errors import UserError
 from kentry.path.calls import Span, Spans, spans
+from kentry.results.caveats import some
 from kentry.results.recording import Instruction, Recording
-from kentry.show.export.common import Export, labels, listed, printable
+from kentry.show.export.common import NAMED, Export, labels, printable
 from kentry.show.provenance import kernel_name
 
 # ";" ends a function, a blank ends the stack, and "#" begins a comment.
@@ -65,7 +66,7 @@ def stacks(recordings: Sequence[Recording]) -> tuple[list[CaseStacks], tuple[str
             )
         cases += own
         if absent:
-            notes.append(f"left out of {label}, no kernel path: {listed(absent)}")
+            notes.append(f"left out of {label}, no kernel path: {some(absent, NAMED)}")
     order = list(dict.fromkeys(case.name for case in cases))
     return sorted(cases, key=lambda case: order.index(case.name)), tuple(notes)
 
@@ -85,7 +86,7 @@ def folded(recordings: Sequence[Recording]) -> Export:
     if not common:
         raise UserError("The recordings have no case in common.", "Export them one by one instead.")
     if alone := sorted(set().union(*sides) - common):
-        notes = (*notes, f"left out, not in both recordings: {listed(alone)}")
+        notes = (*notes, f"left out, not in both recordings: {some(alone, NAMED)}")
     counts = [Counter[str]() for _ in recordings]
     for case in cases:
         for position in range(len(case.path) if case.name in common else 0):
