@@ -25,14 +25,14 @@ BUDGET = {
     "arch": 1640,
     "boot": 2559,
     "commands": 3334,
-    "compare": 2348,
+    "compare": 2343,
     "count": 1876,
     "host": 1404,
     "importing": 416,
-    "kernels": 3922,
+    "kernels": 3904,
     "machines": 1342,
     "models": 984,
-    "path": 1257,
+    "path": 1253,
     "results": 3277,
     "show": 5630,
     "stats": 693,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37579
+TESTS_BUDGET = 37580
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -16,18 +16,9 @@ from typing import NamedTuple
 from kentry.arch import find_arch
 from kentry.arch.record import Arch
 from kentry.compare.code import changed_functions
+from kentry.path import variation
 from kentry.path.stream import stream
 from kentry.path.symbols import base_name
-from kentry.path.variation import (
-    Calls,
-    calls_by_context,
-    distinct_paths,
-    functions_by_context,
-    functions_of,
-    loop_bodies,
-    settles,
-    varying,
-)
 from kentry.results.recording import (
     INSTRUCTIONS,
     MODAL,
@@ -110,7 +101,7 @@ class Sides:
     @property
     def settle(self) -> bool:
         """Whether both sides settle on a count."""
-        return all(settles(side.case) for side in self)
+        return all(variation.settles(side.case) for side in self)
 
     @cached_property
     def identical_paths(self) -> tuple[Sequence[Instruction], Sequence[Instruction]] | None:
@@ -121,8 +112,12 @@ class Sides:
         # A stream takes long to make, and two are the same only where all functions' shares are.
         before, after = (
             {
-                frozenset(functions_of(path, recording).items()): recording.instructions(path)
-                for path, _ in sorted(distinct_paths(case), key=lambda own: own[0].role != MODAL)
+                frozenset(variation.functions_of(path, recording).items()): recording.instructions(
+                    path
+                )
+                for path, _ in sorted(
+                    variation.distinct_paths(case), key=lambda own: own[0].role != MODAL
+                )
             }
             for case, recording in self
         )
@@ -137,11 +132,11 @@ class Sides:
     @cached_property
     def by_function(self) -> dict[str, Change] | None:
         """Each function's change over all contexts; None where a side has no path of any."""
-        by_context = [functions_by_context(*side) for side in self]
+        by_context = [variation.functions_by_context(*side) for side in self]
         if not all(by_context):
             return None
         bodies = [
-            loop_bodies(*side, varying(shares))
+            variation.loop_bodies(*side, variation.varying(shares))
             for side, shares in zip(self, by_context, strict=True)
         ]
         # A function has one body of a loop, or is in a loop on one side only.
@@ -150,7 +145,7 @@ class Sides:
             for name, body in (bodies[0] | bodies[1]).items()
             if all(own.get(name, body) == body for own in bodies)
         }
-        before, after = (calls_by_context(*side)[INSTRUCTIONS] for side in self)
+        before, after = (variation.calls_by_context(*side)[INSTRUCTIONS] for side in self)
         return changes(before, after, agreed, self.changed, paired=self.are_paired)
 
     @property
@@ -175,7 +170,7 @@ class Sides:
         for case, recording in self:
             executed.append(set())
             starts.append({})
-            for path, _ in distinct_paths(case):
+            for path, _ in variation.distinct_paths(case):
                 offsets: dict[str, list[int]] = {}
                 for insn in recording.instructions(path):
                     name = base_name(insn.function)
@@ -187,11 +182,11 @@ class Sides:
 
     def by_metric(self, metrics: Sequence[str]) -> dict[str, MetricChange]:
         """What changed of each metric that both sides' paths decide; without those not known."""
-        paths = [distinct_paths(side.case) for side in self]
+        paths = [variation.distinct_paths(side.case) for side in self]
         if not all(paths):
             return {}
         several = any(len(own) > 1 for own in paths)
-        calls_by_metric = [calls_by_context(*side, metrics) for side in self]
+        calls_by_metric = [variation.calls_by_context(*side, metrics) for side in self]
         # The value's own path may not have been recorded in any context.
         modal = self.old.case.modal_path
         _, [context, *_] = max(paths[0], key=lambda own: (own[0] is modal, len(own[1])))
@@ -253,7 +248,7 @@ class Sides:
 
 def _is_known(
     counted: Metric | None,
-    calls: Mapping[int, Calls],
+    calls: Mapping[int, variation.Calls],
     paths: Sequence[tuple[KernelPath, list[int]]],
 ) -> bool:
     """Whether paths decide a metric: those of most contexts, and an only one as its windows do."""
@@ -276,8 +271,8 @@ def place_values(case: CaseResult, metric: str) -> dict[int, int]:
 
 
 def changes(
-    old: Mapping[int, Calls],
-    new: Mapping[int, Calls],
+    old: Mapping[int, variation.Calls],
+    new: Mapping[int, variation.Calls],
     bodies: Mapping[str, int],
     changed: Set[str] = frozenset(),
     *,

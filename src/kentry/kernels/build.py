@@ -23,18 +23,7 @@ from pathlib import Path
 
 from kentry.arch import Arch
 from kentry.errors import BuildError, MissingToolError, UserError
-from kentry.host import sandbox
-from kentry.host.cache import (
-    cache_dir,
-    fresh_folder,
-    held,
-    kept_file,
-    no_space_is_an_error,
-    read_json,
-    read_manifest,
-    sha256_of,
-    write_json,
-)
+from kentry.host import cache, sandbox
 from kentry.host.process import child, need, run
 from kentry.kernels import config, image, made_of
 from kentry.kernels.config import Config, Request
@@ -75,7 +64,7 @@ class Toolchain:
         renamed = [(name, target) for name, target in self.links if Path(target).name != name]
         if renamed:
             digest = hashlib.sha256(repr(renamed).encode()).hexdigest()[:16]
-            folder = cache_dir("toolchains", digest)
+            folder = cache.cache_dir("toolchains", digest)
             for name, target in renamed:
                 if not (folder / name).is_symlink():
                     (folder / name).symlink_to(target)
@@ -247,15 +236,15 @@ def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     """Return the folder with image, vmlinux and config; MissingToolError, BuildError."""
     # `anew` is the only trusted folder for ccache.  The kernel is built in a new folder, beside
     # the cached one, and takes the place of the last one built anew.
-    folder = cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
-    if not anew and read_manifest(folder):
+    folder = cache.cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
+    if not anew and cache.read_manifest(folder):
         return folder
     check_tools(build.arch)
     sandbox.check()
     # One build at a time for all that share the cache: each already uses every core.
-    slot = held(cache_dir("built") / "lock", update, "another kernel to be built")
-    with slot, no_space_is_an_error(folder), build.revision.repository.locked(update):
-        if anew or not read_manifest(folder):
+    slot = cache.held(cache.cache_dir("built") / "lock", update, "another kernel to be built")
+    with slot, cache.no_space_is_an_error(folder), build.revision.repository.locked(update):
+        if anew or not cache.read_manifest(folder):
             _make(build, folder, update, anew)
     return folder
 
@@ -324,14 +313,14 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
             "vmlinux": objects / "vmlinux",
             "config": objects / ".config",
         }
-        with fresh_folder(final) as folder:
+        with cache.fresh_folder(final) as folder:
             for name, path in made.items():
                 shutil.copyfile(path, folder / name)
             if not build.config.keeps_debug_info:
                 objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
                 strip = [objcopy, "--strip-debug", str(folder / "vmlinux")]
                 path_only = {"PATH": build.toolchain.path()}
-                readable = [cache_dir("toolchains"), *build.toolchain.folders(build.arch)]
+                readable = [cache.cache_dir("toolchains"), *build.toolchain.folders(build.arch)]
                 run(sandbox.confined(strip, env=path_only, writable=[folder], readable=readable))
             update(None, "reading what it was made of")
             parts = made_of.write(folder, made_of.collect(objects, tree, folder / "vmlinux"))
@@ -339,9 +328,9 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 "origin": build.revision.origin,
                 "tree": build.revision.tree,
                 "compiler": build.toolchain.identity,
-                "sha256": {name: sha256_of(folder / name) for name in (*made, parts.name)},
+                "sha256": {name: cache.sha256_of(folder / name) for name in (*made, parts.name)},
             }
-            write_json(folder / "manifest.json", manifest)
+            cache.write_json(folder / "manifest.json", manifest)
         mark.unlink()
 
 
@@ -357,7 +346,7 @@ class _Tuxmake:
 
     def _command(self, output: Path, *targets: str) -> list[str]:
         build, objects, tree = self.build, self.objects, self.build.revision.repository.work
-        ccache = self.anew or cache_dir("ccache")
+        ccache = self.anew or cache.cache_dir("ccache")
         # As many compilers as there are cores for, and memory.
         free = sandbox.available_memory()
         jobs = max(1, min(len(os.sched_getaffinity(0)), free // _MEMORY_PER_JOB))
@@ -377,7 +366,7 @@ class _Tuxmake:
             *(_PAHOLE if build.pahole else ["PAHOLE=false"]),
             *(*build.toolchain.variables, "config"),
         ]
-        cpp = kept_file("cpp", _CPP)
+        cpp = cache.kept_file("cpp", _CPP)
         cpp.chmod(0o755)
         env = {
             "PATH": build.toolchain.path(),
@@ -396,7 +385,7 @@ class _Tuxmake:
             "CCACHE_NODEPEND": "1",
             "CCACHE_PREFIX_CPP": str(cpp),
         }
-        readable = [cache_dir(), *build.toolchain.folders(build.arch)]
+        readable = [cache.cache_dir(), *build.toolchain.folders(build.arch)]
         writable = [objects, output, ccache]
         return sandbox.confined(argv, env=env, writable=writable, readable=readable)
 
@@ -444,7 +433,7 @@ class _Tuxmake:
             text.replace(f"{self.objects}/", "").replace(f"{tree}/", "") for text in (first, *shown)
         )
         # The next build writes its own log to the folder.
-        log = cache_dir("built") / f"{self.build.key()}.log"
+        log = cache.cache_dir("built") / f"{self.build.key()}.log"
         with contextlib.suppress(OSError):
             shutil.copyfile(output / "build.log", log)
         raise BuildError(
@@ -456,11 +445,11 @@ class _Tuxmake:
 
 def _with_steps(tuxmake: _Tuxmake, whole: bool) -> None:
     """Build the image; the progress is of as many steps as the last such build took."""
-    build, file = tuxmake.build, cache_dir("built") / "steps.json"
-    known, kind = read_json(file), f"{tuxmake.objects.name}-{'whole' if whole else 'again'}"
+    build, file = tuxmake.build, cache.cache_dir("built") / "steps.json"
+    known, kind = cache.read_json(file), f"{tuxmake.objects.name}-{'whole' if whole else 'again'}"
     steps = known.get(kind, 0)
     made = tuxmake.run("--make-target", build.arch.image_format, steps=steps)
-    write_json(file, {**known, kind: made})
+    cache.write_json(file, {**known, kind: made})
 
 
 def _configure(build: Build, tuxmake: _Tuxmake) -> None:
@@ -497,7 +486,7 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
         }
         asked = [f"{name}={build.config.options[name]}" for name in names]
         argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *asked]
-        readable = [cache_dir(), *build.toolchain.folders(build.arch)]
+        readable = [cache.cache_dir(), *build.toolchain.folders(build.arch)]
         # Kconfig files run commands, too.
         done = run(sandbox.confined(argv, env=env, readable=readable), check=False)
         with contextlib.suppress(ValueError):

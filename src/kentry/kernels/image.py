@@ -12,14 +12,7 @@ from typing import Any
 
 from kentry.arch import Arch, host_arch
 from kentry.errors import UserError
-from kentry.host.cache import (
-    cache_dir,
-    read_bytes,
-    read_json,
-    sha256_of,
-    write_atomically,
-    write_json,
-)
+from kentry.host import cache
 from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
 from kentry.kernels.kernel import Kernel, SymbolTable
@@ -77,7 +70,7 @@ def load(
         update(None, f"reading the symbols of {vmlinux.name}")
         symbols = symtab.of_vmlinux(vmlinux, arch, facts["banner"], facts["build_id"])
         # A path in the cache says nothing.
-        is_ours = vmlinux.is_relative_to(cache_dir())
+        is_ours = vmlinux.is_relative_to(cache.cache_dir())
         symbols_from = f"vmlinux {'of the same build' if is_ours else vmlinux}"
     else:
         symbols_from = "kallsyms"
@@ -95,7 +88,7 @@ def load(
         banner=facts["banner"],
         compiler=payload.compiler(facts["banner"]),
         config=config,
-        config_sha256=hashlib.sha256(read_bytes(config)).hexdigest() if config else None,
+        config_sha256=hashlib.sha256(cache.read_bytes(config)).hexdigest() if config else None,
         build_id=facts["build_id"],
         origin={**origin, "format": facts["format"], "file_sha256": facts["image_sha256"]},
         debug_info=symtab.debug_info_of(vmlinux or image),
@@ -107,11 +100,11 @@ def _kallsyms(image: Path, table: Path, update: Update) -> SymbolTable:
     checksum = table.with_suffix(".sha256")
     # A table that is not what was written there is read from the image again.
     with contextlib.suppress(OSError, ValueError):
-        if checksum.read_text(encoding="utf-8") == sha256_of(table):
+        if checksum.read_text(encoding="utf-8") == cache.sha256_of(table):
             return SymbolTable(*json.loads(table.read_bytes()))
     symbols = symtab.of_image(image, update)
-    write_atomically(table, json.dumps([symbols.addresses, symbols.kinds, symbols.names]))
-    write_atomically(checksum, sha256_of(table))
+    cache.write_atomically(table, json.dumps([symbols.addresses, symbols.kinds, symbols.names]))
+    cache.write_atomically(checksum, cache.sha256_of(table))
     return symbols
 
 
@@ -122,22 +115,22 @@ def arch_of(image: Path) -> str:
 
 def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dict[str, Any]]:
     """Read what an image says, and keep it, with its files, in a folder under its SHA-256."""
-    digest = digest or hashlib.sha256(read_bytes(image)).hexdigest()
-    folder = cache_dir("images", digest)
-    facts = read_json(folder / "facts.json")
+    digest = digest or hashlib.sha256(cache.read_bytes(image)).hexdigest()
+    folder = cache.cache_dir("images", digest)
+    facts = cache.read_json(folder / "facts.json")
     if facts.get("version") == _CACHE_VERSION and facts.get("image_sha256", digest) == digest:
         with contextlib.suppress(OSError):
-            if not facts["boot"] or sha256_of(folder / facts["boot"]) == facts["boot_sha256"]:
+            if not facts["boot"] or cache.sha256_of(folder / facts["boot"]) == facts["boot_sha256"]:
                 return folder, {**facts, "image_sha256": digest}
     update(None, f"unpacking {image.name}")
-    data = read_bytes(image)
+    data = cache.read_bytes(image)
     unpacked = payload.unpack(data, str(image))
     wrapped = unpacked.boot is not data
     config = payload.built_in_config(unpacked.payload)
     if wrapped:
-        write_atomically(folder / "Image", unpacked.boot)
+        cache.write_atomically(folder / "Image", unpacked.boot)
     if config:
-        write_atomically(folder / "config", config)
+        cache.write_atomically(folder / "config", config)
     facts = {
         "version": _CACHE_VERSION,
         "image_sha256": digest,
@@ -146,10 +139,10 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
         "banner": payload.banner(unpacked.payload, str(image)),
         "build_id": payload.build_id(unpacked.payload),
         "boot": "Image" if wrapped else None,
-        "boot_sha256": sha256_of(folder / "Image") if wrapped else digest,
+        "boot_sha256": cache.sha256_of(folder / "Image") if wrapped else digest,
         "config": "config" if config else None,
     }
-    write_json(folder / "facts.json", facts)
+    cache.write_json(folder / "facts.json", facts)
     return folder, facts
 
 
@@ -167,8 +160,8 @@ def resolve_running(spec: Spec, arch: Arch, update: Update, root: Path = Path("/
     if not config:
         with contextlib.suppress(OSError, EOFError):
             packed = gzip.decompress((root / "proc/config.gz").read_bytes())
-            config = cache_dir("running") / f"config-{hashlib.sha256(packed).hexdigest()}"
-            write_atomically(config, packed)
+            config = cache.cache_dir("running") / f"config-{hashlib.sha256(packed).hexdigest()}"
+            cache.write_atomically(config, packed)
     origin = {"kind": "running", "file": str(image)}
     kernel = load(spec.text, image, arch, update, origin, config=config)
     # An upgrade replaces the image under the same name.
@@ -211,10 +204,10 @@ def resolve_floor(spec: Spec, arch: Arch) -> Kernel:
         spec=spec.text,
         arch=arch.name,
         image=image,
-        image_sha256=sha256_of(image),
+        image_sha256=cache.sha256_of(image),
         symbols=symtab.of_program(program),
         symbols_from="symbol table",
-        build_id=payload.elf_build_id(read_bytes(program)),
+        build_id=payload.elf_build_id(cache.read_bytes(program)),
         origin={"kind": FLOOR, "what": _FLOORS[spec.value]},
         debug_info=symtab.debug_info_of(program),
     )

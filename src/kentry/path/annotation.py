@@ -11,24 +11,18 @@ from kentry.errors import ContradictionError, UserError
 from kentry.path.calls import parts, split_calls
 from kentry.path.metrics import part_amounts, readable_text
 from kentry.path.variation import distinct_paths
-from kentry.results.annotation import (
-    AnnotatedCase,
-    AnnotatedInstruction,
-    Annotation,
-    OtherPath,
-    PathPart,
-)
+from kentry.results import annotation
 from kentry.results.recording import CaseResult, Instruction, KernelPath, Measured, Recording
 
 
-def annotate(recording: Recording, names: Collection[str]) -> Annotation:
+def annotate(recording: Recording, names: Collection[str]) -> annotation.Annotation:
     """Returns the modal path of each case in `names`; UserError where none was recorded."""
     arch = find_arch(recording.kernel["arch"])
     cases = [_annotated(recording, case, arch) for case in recording.cases if case.name in names]
-    return Annotation(Measured.of(recording).kernel, recording.target, tuple(cases))
+    return annotation.Annotation(Measured.of(recording).kernel, recording.target, tuple(cases))
 
 
-def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedCase:
+def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> annotation.AnnotatedCase:
     path = case.modal_path
     if path is None:
         raise UserError(f"No kernel path of {case.name} was recorded.", recording.path_remedy)
@@ -36,14 +30,16 @@ def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedC
         raise UserError(f"{case.name} executes no kernel instruction.", "Choose another case.")
     code = recording.instructions(path)
 
-    def shown(insn: Instruction, depth: int) -> AnnotatedInstruction:
+    def shown(insn: Instruction, depth: int) -> annotation.AnnotatedInstruction:
         where = f"{insn.address:016x}", insn.code, readable_text(insn, arch)
         lines = insn.source_lines or UNSET
-        return AnnotatedInstruction(*where, insn.function, insn.offset, lines, depth=depth)
+        return annotation.AnnotatedInstruction(
+            *where, insn.function, insn.offset, lines, depth=depth
+        )
 
     calls = tuple(
         tuple(
-            PathPart(part.name, tuple(map(shown, part.instructions, part.depths)))
+            annotation.PathPart(part.name, tuple(map(shown, part.instructions, part.depths)))
             for part in parts(call, arch)
         )
         for call in split_calls(code)
@@ -51,13 +47,13 @@ def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> AnnotatedC
     total = sum(len(part.instructions) for call in calls for part in call)
     if total != path.length:
         raise ContradictionError(f"{case.name} has parts of {total}, a path of {path.length}")
-    return AnnotatedCase(
+    return annotation.AnnotatedCase(
         name=case.name,
         instructions=path.length,
         calls=calls,
         metrics=part_amounts(code, path.accesses, arch),
         other_paths=tuple(
-            OtherPath(other.length, len(own), tuple(_difference(recording, path, other)))
+            annotation.OtherPath(other.length, len(own), tuple(_difference(recording, path, other)))
             for other, own in distinct_paths(case)
             if other is not path
         ),

@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from kentry.results.comparison import decimals
 from kentry.show import numbers
 
 
@@ -75,7 +76,7 @@ def test_a_confidence_is_never_whole(confidence: float, text: str) -> None:
     ("half", "digits"), [(0.05, 2), (1.0, 0), (50.0, -1), (1e-9, 1), (math.nan, 1), (1e-5, 4)]
 )
 def test_decimals_end_at_the_first_digit_of_half_an_interval(half: float, digits: int) -> None:
-    assert numbers.decimals(half) == digits
+    assert decimals(half) == digits
 
 
 def test_a_value_has_its_intervals_digits() -> None:
