@@ -164,21 +164,6 @@ def test_a_guests_own_counters_count_what_kentry_record_counts(
     assert ns["read"] - ns["getppid"] == pytest.approx(exact["read"] - exact["getppid"], abs=2)
 
 
-def test_a_board_that_is_a_qemu_boots_other_kernels(environment: Path) -> None:
-    releases = []
-    with (
-        timed(f"labgrid's QEMUDriver, {KERNEL}, {OLDER} and back (arm64)"),
-        open_machine("board:arm64", MachineOptions()) as place,
-    ):
-        for kernel in (OLDER, "arm64-kernel"):
-            place.boot(kernel, silent)
-            lines = ran(place, FEW)
-            check_few(lines, "arm64")
-            releases.append(lines[1].split()[-1])
-    assert releases[0].startswith("6.1.")
-    assert releases[1].startswith("6.12.")
-
-
 @pytest.fixture
 def with_kexec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The example's environment with an x86_64 board that has kexec and two kernels in /boot."""

@@ -25,10 +25,7 @@ from typing import Any
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import KentryError, MachineError
 from kentry.host.process import log
-from kentry.kernels.resolve import resolve
-from kentry.kernels.spec import KINDS
 from kentry.machines.machine import (
-    KEXEC,
     MOMENT,
     CommandResult,
     Machine,
@@ -133,7 +130,7 @@ class BoardMachine(ShellMachine):
                 )
             self._command = self._find_command()
 
-    def _driver(self, name: str, activate: bool = True) -> Any:
+    def _driver(self, name: str) -> Any:
         """Returns a driver by its class or protocol, None where the target has none."""
         from labgrid.exceptions import NoDriverFoundError
 
@@ -143,8 +140,7 @@ class BoardMachine(ShellMachine):
             if "multiple" in str(err):
                 raise
             return None
-        if activate:
-            self.target.activate(driver)
+        self.target.activate(driver)
         return driver
 
     def _find_command(self) -> Any:
@@ -166,20 +162,6 @@ class BoardMachine(ShellMachine):
         with contextlib.suppress(Exception):
             self.target.deactivate(self._command)
         self._command = None
-
-    def boot_image(self, kernel: Path) -> None:
-        """Starts a QEMU of labgrid's anew, with another kernel."""
-        emulator = self._driver("QEMUDriver", activate=False)
-        with _explained(f"boot {self.name}", _LOOK):
-            if strategy := self._strategy():
-                # Which otherwise would believe that it still runs.
-                strategy.transition("off")
-            # Its command line is made when it is activated.
-            self.target.deactivate(emulator)
-            self.env.config.data.setdefault("images", {})[str(kernel)] = str(kernel)
-            emulator.kernel = str(kernel)
-        self._command = None
-        self.bring_up()
 
     def release(self) -> None:
         """Lets go of the board; a QEMU ends, a board stays as it is."""
@@ -284,13 +266,11 @@ class BoardMachine(ShellMachine):
         return CommandResult(status, self._fetch("out"), self._fetch("err"))
 
     def boot(self, kernel: str, update: Update) -> None:
-        """Boots a state of the place's strategy; a QEMU's image; else as ShellMachine does."""
+        """Boots a state of the place's strategy; else as ShellMachine does."""
         update(None, f"{self.name}: booting {kernel}")
         if kernel in self.states:
             self.reconnect()
             self.bring_up(kernel)
-        elif image := self._image(kernel, update):
-            self.boot_image(image)
         else:
             super().boot(kernel, update)
         self._silence()
@@ -322,18 +302,6 @@ class BoardMachine(ShellMachine):
         except MachineError as err:
             log.warning("kentry: %s stays silent: %s", self.name, err.sentence)
         self.remove_folder()
-
-    def _image(self, kernel: str, update: Update) -> Path | None:
-        """Returns a QEMU's image: the environment's, a file, a spec's; None for the board's own."""
-        if self.options.switch != KEXEC or not self._driver("QEMUDriver", activate=False):
-            return None
-        if named := self.env.config.get_images().get(kernel):
-            return Path(named)
-        file = Path(kernel).expanduser()
-        if file.is_file():
-            return file.absolute()
-        is_spec = kernel.partition(":")[0].partition(",")[0] in KINDS
-        return resolve(kernel, self.arch, update).image if is_spec else None
 
     def sh(self, script: str, *arguments: str) -> tuple[list[str], int]:
         """Runs a script; see ShellMachine."""

@@ -6,15 +6,14 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kentry.errors import MachineError
-from kentry.machines import board, machine
+from kentry.machines import machine
 from kentry.machines.board import BoardMachine, open_board
-from kentry.machines.machine import CommandResult, MachineOptions, ShellMachine
+from kentry.machines.machine import CommandResult, MachineOptions
 from kentry.machines.open import open_machine
 
 # A server or a board answers in seconds, not in milliseconds.
@@ -134,47 +133,6 @@ def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) 
         assert place.target.get_strategy().seen == ["shell", "shell_next"]
         with pytest.raises(MachineError, match="no state 'nothing'"):
             place.bring_up("nothing")
-
-
-@pytest.mark.parametrize(
-    ("kernel", "switch", "booted"),
-    [
-        ("next", "kexec", "/images/next"),
-        ("FILE", "kexec", "TMP/probe"),
-        ("image:FILE", "kexec", "/resolved/image:probe"),
-        ("6.12.1-arm64", "kexec", "by itself"),
-        ("/boot/vmlinuz-6.12.1-arm64", "kexec", "by itself"),
-        ("next", "boot-it {}", "by itself"),
-        ("FILE", "boot-it {}", "by itself"),
-    ],
-)
-def test_a_qemu_starts_with_an_image_of_ours_or_boots_one_of_its_own(
-    tmp_path: Path,
-    probe: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kernel: str,
-    switch: str,
-    booted: str,
-) -> None:
-    seen: list[str] = []
-    monkeypatch.chdir(tmp_path)
-    driver = BoardMachine._driver
-    monkeypatch.setattr(
-        BoardMachine,
-        "_driver",
-        lambda self, name, *more, **named: (
-            name == "QEMUDriver" or driver(self, name, *more, **named)
-        ),
-    )
-    monkeypatch.setattr(BoardMachine, "boot_image", lambda self, image: seen.append(str(image)))
-    monkeypatch.setattr(
-        board, "resolve", lambda spec, arch, update: SimpleNamespace(image=Path("/resolved", spec))
-    )
-    monkeypatch.setattr(ShellMachine, "boot", lambda *_: seen.append("by itself"))
-    text = f"images: {{next: /images/next}}\n{SERIAL}"
-    with open_board("board:x", options(tmp_path, text, switch=switch)) as place:
-        place.boot(kernel.replace("FILE", probe.name), lambda fraction, now: None)
-    assert seen == [booted.replace("TMP", str(tmp_path))]
 
 
 def test_a_command_that_ends_the_machine_is_not_waited_for(tmp_path: Path, probe: Path) -> None:
