@@ -221,11 +221,6 @@ class KvmMachine(Machine):
 
 def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
     """Guests of this machine, for a `with`; "kvm:SPEC" names the first kernel."""
-    if options.accelerator not in ACCELERATORS:
-        raise UserError(
-            f"Unknown accelerator '{options.accelerator}'.",
-            f"Use one of: {', '.join(ACCELERATORS)}.",
-        )
     arch = find_arch(options.arch) if options.arch else host_arch()
     if options.accelerator == KVM:
         check_kvm(arch)

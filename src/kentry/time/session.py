@@ -3,7 +3,6 @@
 
 import contextlib
 import logging
-import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 from kentry.errors import KentryError, UserError
 from kentry.host.cache import cache_dir
 from kentry.kernels.kernel import Kernel, gnu_build_id, kernel_to_json
+from kentry.kernels.payload import compiler
 from kentry.machines.machine import Machine
 from kentry.progress import Update, progress
 from kentry.results import caveats
@@ -26,9 +26,6 @@ log = logging.getLogger("kentry")
 RUNNING = "running"
 # The step of a processor's own counter, ns, is below this, that of boards' 24 MHz timers above.
 _COARSE_NS = 30.0
-# "Linux version 6.12.1 (user@host) (gcc (Debian 12.2.0) 12.2.0, GNU ld ...) #1 SMP"
-_COMPILER = re.compile(r"Linux version \S+ \([^)]*\) \((.*)\) #")
-_LINKER = re.compile(r", (?:GNU ld|LLD|Debian LLD).*$")
 
 Cases = Mapping[str, Mapping[str, NoisyMetric]]
 
@@ -80,14 +77,13 @@ class Session:
         if kernel is not None:
             return kernel_to_json(kernel, output.release, output.notes)
         banner = (self.facts.files.get("/proc/version") or "").strip()
-        compiler = _COMPILER.match(banner)
         return {
             "spec": RUNNING,
             "arch": self.machine.arch.name,
             "release": output.release,
             "build_id": gnu_build_id(output.notes),
             "banner": banner,
-            "compiler": _LINKER.sub("", compiler[1]) if compiler else "",
+            "compiler": compiler(banner),
             "config_sha256": None,
             "config": None,
             "image_sha256": None,

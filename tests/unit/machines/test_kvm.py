@@ -13,7 +13,6 @@ from kentry.errors import MachineError, MissingToolError, UserError
 from kentry.machines import kvm
 from kentry.machines.kvm import KvmMachine
 from kentry.machines.machine import MachineOptions
-from kentry.machines.open import open_machine
 from tests.builders import image_kernel
 from tests.places import silent
 from tests.unit.boot.conftest import fake_qemu
@@ -196,11 +195,3 @@ def test_a_machine_without_kvm_is_told_what_to_do(
     monkeypatch.setattr(kvm.os, "access", lambda path, mode: False)  # type: ignore[attr-defined]
     with pytest.raises(MachineError, match="not be opened.*adduser"):
         kvm.check_kvm(host_arch())
-
-
-def test_an_accelerator_that_is_none_is_refused() -> None:
-    with (
-        pytest.raises(UserError, match="Unknown accelerator 'hvf'"),
-        open_machine("kvm", MachineOptions(accelerator="hvf")),
-    ):
-        pass
