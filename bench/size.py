@@ -34,14 +34,14 @@ BUDGET = {
     "models": 984,
     "path": 1253,
     "results": 3277,
-    "show": 5620,
+    "show": 5580,
     "stats": 693,
     "study": 2679,
     "time": 1484,
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37493
+TESTS_BUDGET = 37496
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -25,7 +25,7 @@ class Options(Common):
         type=values.path,
         nargs="+",
         metavar="FILE",
-        help="recordings; for ktap also the JSON of kentry diff or kentry stat",
+        help="recordings; for ktap the JSON of kentry diff or kentry stat",
     )
     format: str = option(
         "--format FORMAT",

@@ -11,10 +11,10 @@ from tests.builders import recording, timed
 
 
 def test_a_file_has_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counts, times, file = (tmp_path / name for name in ("counts.json", "times.json", "out.ktap"))
+    counts, times, file = (tmp_path / name for name in ("counts.json", "times.json", "out.txt"))
     write_recording(recording({"getppid": [("el0_svc", 250)]}), counts)
     write_recording(timed({"getppid": 80.0, "getuid": 75.0}, groups=2), times)
-    words = ["export", str(counts), str(times), "--format", "ktap"]
+    words = ["export", str(counts), str(times), "--format", "benchfmt"]
     assert main([*words, "-o", str(file)]) == 0
     assert main(words) == 0
     assert file.read_bytes().decode() == capsys.readouterr().out

@@ -133,7 +133,7 @@ def test_what_cannot_be_is_refused_before_anything_is_fetched(
         ),
         ("export old.json --format ktap -o no/x", "does not exist.\nkentry: Run: "),
         ("export old.json --format ktap -o .", "is a folder.\n"),
-        ("export none.json --format ktap", "none.json cannot be"),
+        ("export none.json --format benchfmt", "none.json cannot be"),
         ("export old.json times.json --format speedscope", "has no paths"),
         ("import mine.txt --arch vax", "vax"),
         ("import mine.txt -o out", "--arch"),

@@ -26,9 +26,14 @@ def export_files(files: Sequence[Path], name: str) -> Export:
     if name not in FORMATS:
         meant = did_you_mean(name, FORMATS)
         raise UserError(f"Unknown format '{name}'.{meant}", f"Formats: {', '.join(FORMATS)}.")
-    # KTAP has a place for verdicts, so it takes comparisons too.
     if name == "ktap":
-        return ktap([read_comparison(file) or read_recording(file) for file in files])
+        comparison = read_comparison(files[0]) if len(files) == 1 else None
+        if comparison is None:
+            raise UserError(
+                "KTAP is made of the verdicts of one comparison.",
+                "Name what kentry diff --json or kentry stat --compare --json printed.",
+            )
+        return ktap(comparison)
     recordings = []
     for file in files:
         # A pipe can be read once.
