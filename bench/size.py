@@ -21,17 +21,17 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 499,
+    "(loose)": 505,
     "arch": 1640,
-    "boot": 2559,
-    "commands": 3315,
+    "boot": 2560,
+    "commands": 3371,
     "compare": 2343,
     "count": 1876,
-    "host": 1404,
+    "host": 1555,
     "importing": 416,
     "kernels": 3904,
     "machines": 1305,
-    "models": 984,
+    "models": 986,
     "path": 1253,
     "results": 3277,
     "show": 5580,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37496
+TESTS_BUDGET = 37771
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

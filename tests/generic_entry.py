@@ -119,7 +119,7 @@ def make(folder: Path) -> str:
     env = {name: one for name, one in os.environ.items() if name[:4] != "GIT_"} | nobody
 
     def git(*words: str, text: bytes = b"") -> str:
-        argv = [need("git", "git"), "-C", str(folder), *words]
+        argv = [need("git"), "-C", str(folder), *words]
         done = subprocess.run(argv, input=text, stdout=subprocess.PIPE, check=True, env=env)
         return done.stdout.decode()
 

@@ -43,7 +43,13 @@ class UserError(KentryError):
 
 
 class MissingToolError(KentryError):
-    """A program or package that this step needs is not installed."""
+    """A program or package that this step needs is not installed: `tools` are their programs."""
+
+    def __init__(
+        self, sentence: str, remedy: str = "", detail: str = "", tools: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(sentence, remedy, detail)
+        self.tools = tools
 
 
 class FetchError(KentryError):

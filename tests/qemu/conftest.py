@@ -80,7 +80,7 @@ def build(folder: str, out: Path, *words: str) -> Path:
 def arch(request: pytest.FixtureRequest) -> Arch:
     chosen: Arch = request.param
     if not shutil.which(f"{chosen.cross}gcc"):
-        skip(f"no compiler for {chosen.name}: apt-get install {chosen.compiler_package}")
+        skip(f"no compiler for {chosen.name}: {chosen.cross}gcc")
     return chosen
 
 

@@ -35,7 +35,7 @@ def unpack(arch: Arch, folder: Path) -> None:
     root = AptRoot(arch.debian, RELEASES[0])
     with root.locked(silent):
         for deb in root.download_closure(["kexec-tools"], silent):
-            run([need("dpkg-deb", "dpkg"), "-x", str(deb), str(folder)])
+            run([need("dpkg-deb"), "-x", str(deb), str(folder)])
 
 
 def libraries(folder: Path, program: Path, seen: set[str]) -> Iterator[Path]:

@@ -321,10 +321,8 @@ ARM64 = record.Arch(
     aliases=("aarch64",),
     debian="arm64",
     cross="aarch64-linux-gnu-",
-    compiler_package="gcc-aarch64-linux-gnu",
     elf_machine="EM_AARCH64",
     qemu="qemu-system-aarch64",
-    qemu_package="qemu-system-arm",
     qemu_split_package="qemu-system-arm",
     machine="virt",
     # With memory for tags the kernel may do more in every case: only a boot with this one has it.

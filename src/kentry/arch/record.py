@@ -211,10 +211,8 @@ class Arch:
     aliases: tuple[str, ...]
     debian: str
     cross: str
-    compiler_package: str
     elf_machine: str
     qemu: str
-    qemu_package: str
     qemu_split_package: str
     machine: str
     cpu: str  # QEMU's model; {vl} and {vq} are its vector length in bits and in units of 128 bits
@@ -237,7 +235,7 @@ class Arch:
     llvm: Llvm
     site_tables: tuple[SiteTable, ...]
     # Headers that host programs of the build include, and Debian's packages of them.
-    build_headers: dict[str, str] = field(default_factory=dict)
+    build_headers: tuple[str, ...] = ()
     cores: dict[int, str] = field(default_factory=dict)  # processors to trace by vector length
     machines: dict[str, str] = field(default_factory=dict)  # that of a boot with this case in it
     # The addresses, in the user half, where code below the kernel runs.

@@ -282,10 +282,8 @@ X86_64 = record.Arch(
     aliases=("amd64", "x86-64"),
     debian="amd64",
     cross="x86_64-linux-gnu-",
-    compiler_package="gcc-x86-64-linux-gnu",
     elf_machine="EM_X86_64",
     qemu="qemu-system-x86_64",
-    qemu_package="qemu-system-x86",
     qemu_split_package="qemu-system-x86",
     machine="q35",
     # cx16=off: QEMU 7.2's cmpxchg16b makes 6.12 guests double-fault at random.
@@ -377,7 +375,7 @@ X86_64 = record.Arch(
         ),
         exceptions=re.compile(r"asm_(exc|sysvec)_\w+|asm_common_interrupt"),
     ),
-    build_headers={"gelf.h": "libelf-dev"},  # objtool
+    build_headers=("gelf.h",),  # objtool
     stubs=("irq_entries_start", "spurious_entries_start"),  # arch/x86/include/asm/idtentry.h
     switches={
         "meltdown": "pti=off",

@@ -25,6 +25,7 @@ from kentry.arch.processors import Processor, machine_for
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.apt import RELEASES, AptRoot, host_root
 from kentry.host.cache import cache_dir, fresh_folder, held
+from kentry.host.packages import remedy
 from kentry.host.process import need, run
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
@@ -61,7 +62,7 @@ def find_emulator(
     `choice` is none of the four.
     """
     if choice == INSTALLED:
-        return _asked((need(arch.qemu, arch.qemu_package),), {}, arch)
+        return _asked((need(arch.qemu),), {}, arch)
     if choice == NEWEST:
         root = AptRoot(host_arch().debian, RELEASES[-1])
         return _private(_copy(root, "whole", update), arch, own_libraries=True)
@@ -132,12 +133,12 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
     if numbers < _OLDEST:
         raise MissingToolError(
             f"QEMU {version[2]} is too old: {_OLDEST[0]}.{_OLDEST[1]} is the first that will do.",
-            f"Run: apt-get install {arch.qemu_package}, or choose --emulator {BACKPORTS}.",
+            remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}"),
         )
     if not re.search(r"^-plugin ", help_text.stdout, re.MULTILINE):
         raise MissingToolError(
             f"{argv[0]} (QEMU {version[2]}) was built without plugins.",
-            f"Use Debian's: apt-get install {arch.qemu_package}, or --emulator {BACKPORTS}.",
+            remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}"),
         )
     return Emulator(argv, version[1], numbers, env)
 
@@ -186,7 +187,7 @@ def _copy(root: AptRoot, kind: str, update: Update) -> Path:
                     # apt upgrades the emulators of other architectures too.
                     if package in keep or not package.startswith("qemu-system-"):
                         update(number / len(debs), f"unpacking {package}")
-                        run([need("dpkg-deb", "dpkg"), "--extract", str(deb), str(work)])
+                        run([need("dpkg-deb"), "--extract", str(deb), str(work)])
             except subprocess.CalledProcessError as err:
                 raise KentryError(
                     "A package of QEMU's cannot be unpacked.",
@@ -253,7 +254,7 @@ def machine_argv(
             "Raise the limit (ulimit -v unlimited), or give the guest less: --memory.",
         )
     argv = [
-        *(need("prlimit", "util-linux"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
+        *(need("prlimit"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
         *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),
         *("-machine", machine_for(arch, processor, cases), "-cpu", processor.qemu(length)),
         *("-accel", "kvm" if accelerator == KVM else "tcg,thread=single"),

@@ -83,7 +83,7 @@ def find_mirror() -> Mirror:
         return Mirror(named[0], named[1] if len(named) > 1 else None, _keyring())
     fields = ("REPO_URI", "ORIGIN", "LABEL", "RELEASE")
     layout = "|".join(f"$({field})" for field in fields)
-    argv = [need("apt-get", "apt"), "indextargets", "--format", layout, "Created-By: Packages"]
+    argv = [need("apt-get"), "indextargets", "--format", layout, "Created-By: Packages"]
     ours = {suite for release in USERLAND_RELEASES for suite in release.suites}
     base: list[str] = []
     security: list[str] = []
@@ -293,7 +293,7 @@ class AptRoot:
             for uri, suite in suites
         )
         write_atomically(self.folder / "sources/kentry.sources", sources)
-        inherited = run([need("apt-config", "apt"), "dump", *_INHERITED], check=False).stdout
+        inherited = run([need("apt-config"), "dump", *_INHERITED], check=False).stdout
         # What points apt at this folder and away from the user's own set-up.
         settings = {
             "APT::Architecture": self.arch,
@@ -358,7 +358,7 @@ class AptRoot:
         self, program: str, *arguments: str, check: bool = True, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
-        return run([need(program, "apt"), "-q", *arguments], env=env, check=check, cwd=cwd)
+        return run([need(program), "-q", *arguments], env=env, check=check, cwd=cwd)
 
     def _fetch(self, arguments: list[str], what: str, size: int, update: Update) -> None:
         archives = self.folder / "archives"
@@ -414,7 +414,7 @@ def _deb_name(package: str, version: str, arch: str) -> str:
 @contextmanager
 def file_tree(deb: Path, remedy: str) -> Iterator[tarfile.TarFile]:
     """Stream the package's file tree; UserError, with `remedy`, where it is damaged."""
-    argv = [need("dpkg-deb", "dpkg"), "--fsys-tarfile", str(deb)]
+    argv = [need("dpkg-deb"), "--fsys-tarfile", str(deb)]
     with child(argv, shown=f"{command_line(argv)} | tar -x") as process:
         assert process.stdout and process.stderr
         try:

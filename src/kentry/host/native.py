@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 from kentry.arch import Arch
 from kentry.errors import MissingToolError, UserError
 from kentry.host.cache import cache_dir, read_bytes, scratch_folder, write_atomically
+from kentry.host.packages import missing
 from kentry.host.process import need, run
 from kentry.host.sandbox import STOPPED, Limits, confined
 
@@ -22,8 +23,7 @@ _FOLDER = Path(__file__).parents[1] / "native"
 # In a clone of kentry's repository, where it is installed from.
 _GUEST = Path(__file__).parents[3] / "guest"
 
-# What scripts/install-packages installs, of Debian 12, and Debian's folders beside those in $PATH.
-LLVM_PACKAGE = "llvm-22"
+# Debian's folders beside those in $PATH.
 _LLVM_FOLDERS = Path("/usr/lib")
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -35,7 +35,7 @@ _COMPILER_LIMITS = Limits(memory=1 << 30, processes=64, file=64 << 20, seconds=3
 
 def probe_file(arch: Arch) -> Path:
     """Return the probe's executable; MissingToolError if it is not built."""
-    return built_file(f"probe-{arch.name}", f"the probe for {arch.name}", arch.compiler_package)
+    return built_file(f"probe-{arch.name}", f"the probe for {arch.name}", f"{arch.cross}gcc")
 
 
 def probe_with_case(arch: Arch, file: Path) -> Path:
@@ -46,7 +46,8 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
             "kentry was installed without the sources of its probe.",
             "Clone kentry's repository and run make setup there.",
         )
-    need(f"{arch.cross}gcc", arch.compiler_package)
+    cross = cross_prefix(arch)
+    need(f"{cross}gcc")
     if file.exists() and (not file.is_file() or file.stat().st_size > _MOST_SOURCE_BYTES):
         raise UserError(
             f"{file} is no C file, or larger than {_MOST_SOURCE_BYTES >> 20} MiB.",
@@ -64,9 +65,9 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
         # The Makefile takes no name with a blank in it.
         copy = scratch / "case.c"
         shutil.copyfile(file, copy)
-        settings = [f"CASE_FILE={copy}", f"OUT={scratch}", str(scratch / probe.name)]
+        settings = [f"CASE_FILE={copy}", f"OUT={scratch}", f"CROSS_{arch.name}={cross}"]
         argv = confined(
-            [need("make", "make"), "-s", "-C", str(_GUEST), *settings],
+            [need("make"), "-s", "-C", str(_GUEST), *settings, str(scratch / probe.name)],
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
             writable=[scratch],
             readable=[_GUEST],
@@ -89,24 +90,42 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
 def floor_files(arch: Arch, kind: str) -> tuple[Path, Path]:
     """Return what QEMU boots of a floor, "" or "linux", and its ELF file; MissingToolError."""
     name = f"floor-{f'{kind}-' if kind else ''}{arch.name}"
-    needed = (f"the floor for {arch.name}", arch.compiler_package)
+    needed = (f"the floor for {arch.name}", f"{arch.cross}gcc")
     return built_file(name, *needed), built_file(f"{name}.elf", *needed)
 
 
 def runner_file(arch: Arch) -> Path:
     """Return the program that starts workloads in a guest; MissingToolError if it is not built."""
-    return built_file(f"runner-{arch.name}", f"the runner for {arch.name}", arch.compiler_package)
+    return built_file(f"runner-{arch.name}", f"the runner for {arch.name}", f"{arch.cross}gcc")
 
 
-def built_file(name: str, what: str, package: str) -> Path:
-    """Return a compiled part; `what` names it in the error, `package` has its compiler."""
+def built_file(name: str, what: str, compiler: str) -> Path:
+    """Return a compiled part; `what` names it in the error, `compiler` would build it."""
     file = _FOLDER / name
     if not file.exists():
-        raise MissingToolError(
-            f"{what[0].upper()}{what[1:]} is not built.",
-            f"Run: apt-get install {package} make, then install kentry again (make setup).",
-        )
+        again = ", then install kentry again (make setup)"
+        sentence = f"{what[0].upper()}{what[1:]} is not built."
+        raise missing(sentence, compiler, "make", otherwise=again)
     return file
+
+
+def cross_prefix(arch: Arch) -> str:
+    """Return what the names of the compiler for `arch` begin with; "" for this machine's gcc.
+
+    Debian's and Fedora's are called aarch64-linux-gnu-, others put their system's name in it.
+    """
+    machine = arch.cross.partition("-")[0]
+    if shutil.which(f"{arch.cross}gcc"):
+        return arch.cross
+    if (gcc := shutil.which("gcc")) and run([gcc, "-dumpmachine"], check=False).stdout.startswith(
+        f"{machine}-"
+    ):
+        return ""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        for program in sorted(Path(folder).glob(f"{machine}-*linux*-gcc")):
+            if os.access(program, os.X_OK):
+                return program.name.removesuffix("gcc")
+    return arch.cross
 
 
 # The QEMU plugin, and the one that records tasks; MissingToolError if it is not built.
@@ -128,7 +147,7 @@ def newest_llvm(name: str, beside: str = "") -> Path:
                 if os.access(own, os.X_OK) and os.access(other, os.X_OK):
                     programs.setdefault(own.resolve(), own)
     if not programs:
-        raise MissingToolError(f"{name} is not installed.", f"Run: apt-get install {LLVM_PACKAGE}.")
+        raise missing(f"{name} is not installed.", name)
     return max(programs.values(), key=lambda file: version_numbers(llvm_version(file)))
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kentry.errors import MissingToolError
 from kentry.host import interrupt
+from kentry.host.packages import DOCTOR, missing
 
 log = logging.getLogger("kentry")
 
@@ -37,14 +37,11 @@ def command_line(argv: Sequence[str], env: Mapping[str, str] | None = None) -> s
     return " ".join([*settings, shlex.join(argv)])
 
 
-def need(program: str, package: str) -> str:
-    """Return the full path of `program`, or MissingToolError naming the Debian package it is in."""
+def need(program: str) -> str:
+    """Return the full path of `program`, or MissingToolError with the command that installs it."""
     path = shutil.which(program)
     if not path:
-        raise MissingToolError(
-            f"{program} is not installed.",
-            f"Run: apt-get install {package}  (kentry doctor lists everything missing).",
-        )
+        raise missing(f"{program} is not installed.", program, otherwise=DOCTOR)
     return path
 
 

@@ -9,9 +9,11 @@ bubblewrap does not work, as in many containers, nothing runs unless KENTRY_UNCO
 that the user trusts the source.
 """
 
+import contextlib
 import functools
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import kentry
 from kentry.errors import MissingToolError
+from kentry.host.packages import missing
 from kentry.host.process import log, run
 
 ALLOW_VARIABLE = "KENTRY_UNCONFINED_BUILDS"
@@ -81,25 +84,62 @@ def available_memory() -> int:
     return int(text.partition("MemAvailable:")[2].split()[0]) << 10
 
 
+# Settings of the kernel that forbid what bubblewrap does: the file, the value that does, the
+# sentence, what to do.
+_POLICIES = (
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "AppArmor allows no user namespace to a program without a profile (Ubuntu 23.10 and newer)",
+        "Give bwrap a profile, as docs/howto/troubleshooting.md shows",
+    ),
+    (
+        "kernel/unprivileged_userns_clone",
+        "0",
+        "this system allows user namespaces to root alone",
+        "Run as root: sysctl kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        "user/max_user_namespaces",
+        "0",
+        "this system allows no user namespaces",
+        "Run as root: sysctl user.max_user_namespaces=10000",
+    ),
+)
+_SETTINGS = Path("/proc/sys")
+
+
 def check() -> None:
     """Raise MissingToolError where a program can neither be confined nor may run unconfined."""
-    if not works() and os.environ.get(ALLOW_VARIABLE) != "1":
-        raise MissingToolError(
-            "bubblewrap, which confines builds and other programs that read what others wrote, is"
-            " not installed or not allowed here.",
-            f"Run: apt-get install bubblewrap; or set {ALLOW_VARIABLE}=1 if you trust the source.",
-        )
+    if works() or os.environ.get(ALLOW_VARIABLE) == "1":
+        return
+    what = "bubblewrap, which confines builds and other programs that read what others wrote,"
+    trust = f"; or set {ALLOW_VARIABLE}=1 if you trust the source"
+    if not shutil.which(_PROGRAM):
+        raise missing(f"{what} is not installed.", _PROGRAM, otherwise=trust)
+    for name, value, why, remedy in _POLICIES:
+        with contextlib.suppress(OSError):
+            if (_SETTINGS / name).read_text(encoding="ascii").strip() == value:
+                raise MissingToolError(f"{what} is not allowed here: {why}.", f"{remedy}{trust}.")
+    said = _try().stderr.strip().partition("\n")[0].removeprefix("bwrap: ")
+    raise MissingToolError(
+        f"{what} does not work here: {said or 'it gave no reason'}.",
+        "A container has to allow user namespaces: docs/howto/troubleshooting.md"
+        f" shows how{trust}.",
+    )
 
 
 @functools.cache
 def works() -> bool:
     """Return whether bubblewrap is installed and the system allows what it does."""
-    if not shutil.which(_PROGRAM):
-        return False
+    return bool(shutil.which(_PROGRAM)) and not _try().returncode
+
+
+def _try() -> subprocess.CompletedProcess[str]:
     done = run([*_base((), ()), *_first_process(Limits()), "true"], check=False)
     if done.returncode:
         log.info("bubblewrap does not work: %s", done.stderr.strip())
-    return not done.returncode
+    return done
 
 
 def _base(readable: Iterable[str | Path], writable: Iterable[Path]) -> list[str]:

@@ -22,8 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import Arch
-from kentry.errors import BuildError, MissingToolError, UserError
+from kentry.errors import BuildError, UserError
 from kentry.host import cache, sandbox
+from kentry.host.native import cross_prefix
+from kentry.host.packages import DOCTOR, missing
 from kentry.host.process import child, need, run
 from kentry.kernels import config, image, made_of
 from kentry.kernels.config import Config, Request
@@ -40,8 +42,8 @@ _LLVM = (
     *(f"llvm-{name}" for name in ("ar", "nm", "objcopy", "objdump", "readelf", "strip")),
 )
 
-# The programs that a build runs; each is in the Debian package of its name.
-_PROGRAMS = ("bc", "bison", "ccache", "flex", "gcc", "git", "make", "perl")
+# The programs that a build runs beside the compiler.
+_PROGRAMS = ("bc", "bison", "ccache", "flex", "git", "make", "perl")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Toolchain:
     links: tuple[tuple[str, str], ...]
     identity: tuple[str, ...]
     variables: tuple[str, ...] = ()
+    cross: str = ""
 
     def path(self) -> str:
         """Put in front of PATH a folder in which the plain names are this compiler's programs."""
@@ -75,20 +78,20 @@ class Toolchain:
         """Return the folders of the compiler's programs and, beside them, of what these read."""
         targets = [Path(target) for _, target in self.links]
         programs = {path.parent for target in targets for path in (target, target.resolve())}
-        beside = ("lib", "lib64", "libexec", arch.cross.removesuffix("-"))
+        beside = ("lib", "lib64", "libexec", self.cross.removesuffix("-") or "include")
         return [path for f in programs for path in (f, *(f.parent / n for n in beside))]
 
     def kconfig_environment(self, arch: Arch) -> dict[str, str]:
         """Return what the makefiles tell Kconfig about the compiler."""
         names = {"CC": "gcc", "LD": "ld", "NM": "nm", "OBJCOPY": "objcopy", "AR": "ar"}
-        tools = {variable: arch.cross + name for variable, name in names.items()}
+        tools = {variable: self.cross + name for variable, name in names.items()}
         flags = ""
         if self.family == "clang":
             tools = {variable: f"llvm-{name}" for variable, name in names.items()}
             tools |= {"CC": "clang", "LD": "ld.lld"}
             flags = f"--target={arch.cross.removesuffix('-')}"
         unused = dict.fromkeys(("RUSTC", "BINDGEN", "RUSTC_OR_CLIPPY", "PAHOLE"), "false")
-        return {**tools, "HOSTCC": "gcc", "CLANG_FLAGS": flags, **unused}
+        return {**tools, "HOSTCC": self.family, "CLANG_FLAGS": flags, **unused}
 
 
 def find_compiler(arch: Arch, name: str) -> Toolchain:
@@ -100,42 +103,38 @@ def find_compiler(arch: Arch, name: str) -> Toolchain:
     family, version = match[1], match[2] or ""
     variables: tuple[str, ...] = ()
     if family == "gcc":
-        gcc, ld = f"{arch.cross}gcc", f"{arch.cross}ld"
+        cross = cross_prefix(arch)
+        gcc, ld = f"{cross}gcc", f"{cross}ld"
         wanted = {gcc: f"{gcc}{version}", ld: ld}
-        packages = arch.compiler_package.replace("gcc-", f"gcc{version}-", 1)
+        tools = [f"{gcc}{version}"]
     else:
         wanted = {program: f"{program}{version}" for program in ("clang", *_LLVM)}
-        packages = f"clang{version} lld{version} llvm{version}"
+        # Older makefiles take clang's --target from it; no program is called so.
+        cross, tools = arch.cross, [*wanted.values()]
         variables = ("LLVM=1",)
     paths = {plain: shutil.which(program) for plain, program in wanted.items()}
     if not all(paths.values()):
-        raise MissingToolError(
-            f"There is no {name} here that compiles for {arch.name}.",
-            f"Run: apt-get install {packages}.",
-        )
+        raise missing(f"There is no {name} here that compiles for {arch.name}.", *tools)
     links = tuple((plain, str(path)) for plain, path in paths.items())
     printed = (
         run([program, "--version"], env={"LC_ALL": "C"}, check=False).stdout
         for _, program in links[:2]
     )
     identity = tuple(text.partition("\n")[0] for text in printed)
-    return Toolchain(name, family, links, identity, variables)
+    return Toolchain(name, family, links, identity, variables, cross)
 
 
-def check_tools(arch: Arch) -> None:
-    """Raise MissingToolError with the Debian packages that a build for `arch` lacks."""
-    missing = [program for program in _PROGRAMS if not shutil.which(program)]
-    if not missing:
-        include = ("gcc", "-E", "-x", "c", "/dev/null", "-include")
-        for header, package in arch.build_headers.items():
+def check_tools(arch: Arch, family: str = "gcc") -> None:
+    """Raise MissingToolError with what a build for `arch` lacks; `family` compiles the host's."""
+    lacking = [program for program in (*_PROGRAMS, family) if not shutil.which(program)]
+    if not lacking:
+        include = (family, "-E", "-x", "c", "/dev/null", "-include")
+        for header in arch.build_headers:
             if run([*include, header], check=False).returncode:
-                missing.append(package)
-    if missing:
-        names = " ".join(missing)
-        raise MissingToolError(
-            f"A kernel for {arch.name} cannot be built without {names}.",
-            f"Run: apt-get install {names}  (kentry doctor lists everything missing).",
-        )
+                lacking.append(header)
+    if lacking:
+        sentence = f"A kernel for {arch.name} cannot be built without {' '.join(lacking)}."
+        raise missing(sentence, *lacking, otherwise=DOCTOR)
 
 
 # Raised whenever the same source, config and compiler would make another kernel.
@@ -228,7 +227,7 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
     else:
         base = config.of_file(Path(os.path.expanduser(request.config)))
     asked = config.with_sets(base, request.sets)
-    pahole = run([need("pahole", "dwarves"), "--version"]).stdout.strip() if asked.btf else ""
+    pahole = run([need("pahole"), "--version"]).stdout.strip() if asked.btf else ""
     return Build(revision, arch, asked, find_compiler(arch, request.compiler), pahole)
 
 
@@ -239,7 +238,8 @@ def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     folder = cache.cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
     if not anew and cache.read_manifest(folder):
         return folder
-    check_tools(build.arch)
+    hosts = dict(build.toolchain.links).get(build.toolchain.family, build.toolchain.family)
+    check_tools(build.arch, hosts)
     sandbox.check()
     # One build at a time for all that share the cache: each already uses every core.
     slot = cache.held(cache.cache_dir("built") / "lock", update, "another kernel to be built")
@@ -362,7 +362,7 @@ class _Tuxmake:
             *("--runtime", "null", "--wrapper", "ccache", "--jobs", str(jobs)),
             *("--target-arch", build.arch.kbuild, "--toolchain", build.toolchain.family),
             *(word for pair in builder.items() for word in ("--environment", "=".join(pair))),
-            *(*targets, f"CROSS_COMPILE={build.arch.cross}", *_NOT_USED),
+            *(*targets, f"CROSS_COMPILE={build.toolchain.cross}", *_NOT_USED),
             *(_PAHOLE if build.pahole else ["PAHOLE=false"]),
             *(*build.toolchain.variables, "config"),
         ]

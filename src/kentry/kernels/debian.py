@@ -84,7 +84,7 @@ def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[s
 
 def identify(path: Path) -> dict[str, str]:
     """Read the package, version and arch of a .deb; UserError where it is none."""
-    argv = [need("dpkg-deb", "dpkg"), "--show", "--showformat"]
+    argv = [need("dpkg-deb"), "--show", "--showformat"]
     argv += ["${Package}\\n${Version}\\n${Architecture}\\n", str(path)]
     try:
         name, version, debian_arch = run(argv).stdout.splitlines()
@@ -345,10 +345,10 @@ def _fetch(
             update(None, f"unpacking {candidate.package}")
             with fresh_folder(repository.work) as folder:
                 inside = folder / ".package"
-                run([need("dpkg-deb", "dpkg"), "--extract", str(file), str(inside)])
+                run([need("dpkg-deb"), "--extract", str(file), str(inside)])
                 tarball = inside / "usr/src" / f"{candidate.package}.tar.xz"
                 options = ["--strip-components=1", "--no-same-owner", "-xJf", str(tarball)]
-                run([need("tar", "tar"), "-C", str(folder), *options])
+                run([need("tar"), "-C", str(folder), *options])
                 shutil.rmtree(inside)
         except subprocess.CalledProcessError as err:
             raise FetchError(
@@ -389,7 +389,7 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
     if not (folder / "config").exists():
         with root.locked(update), fresh_folder(folder) as fresh:
             package = root.download(candidate, update)
-            run([need("dpkg-deb", "dpkg"), "--extract", str(package), str(fresh / "package")])
+            run([need("dpkg-deb"), "--extract", str(package), str(fresh / "package")])
             package.unlink(missing_ok=True)
             name = f"config.{arch.debian}_none_{arch.debian}.xz"
             file = fresh / "package/usr/src" / candidate.package / name

@@ -345,7 +345,7 @@ def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -
         file.write(blob)
         file.flush()
         try:
-            text = run([need("pahole", "dwarves"), "-C", name, file.name]).stdout
+            text = run([need("pahole"), "-C", name, file.name]).stdout
         except subprocess.CalledProcessError as err:
             raise KernelError(
                 f"The type information of {spec} cannot be read.", "", err.stderr.strip()

@@ -91,7 +91,7 @@ class Git:
         cwd = self._work if self._work.is_dir() else self.folder
         own = [f"{name}={value}" for name, value in {**self._env, **env}.items()]
         unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
-        argv = ["env", *unset, *own, need("git", "git"), *args]
+        argv = ["env", *unset, *own, need("git"), *args]
         done = run(argv, cwd=cwd, check=False, feed=feed)
         if done.returncode and re.search(FULL_DISK, done.stderr):
             raise UserError(
@@ -123,7 +123,7 @@ def in_folder(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run git WORDS in a folder of the user's, which is only read; whatever its status."""
     # A file system monitor would be started, and keep files of its own in the repository.
     own = ["-c", "core.fsmonitor=false", "-C", str(folder)]
-    argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git", "git"), *own, *args]
+    argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git"), *own, *args]
     return run(argv, env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}, check=False)
 
 

@@ -205,7 +205,7 @@ class KvmMachine(Machine):
             *boot_argv(self.kernel, initrd, [*self._kernel_words, "--", *short]),
         ]
         if options.pin is not None:
-            argv[:0] = [need("taskset", "util-linux"), "--cpu-list", str(options.pin)]
+            argv[:0] = [need("taskset"), "--cpu-list", str(options.pin)]
         if len(argv[-1].encode()) > _MOST_CMDLINE_BYTES or len(short) > _MOST_WORDS:
             raise MachineError(
                 f"The probe's {len(short)} arguments do not fit on a kernel's command line, which"

@@ -291,7 +291,7 @@ class ShellMachine(Machine):
         if self.run_command(shell("command -v kexec"), MOMENT).status:
             raise MachineError(
                 f"kexec is not installed on {self.name}.",
-                "Run there: apt-get install kexec-tools  (or give a command that boots a kernel).",
+                "Install kexec-tools there, or give a command that boots a kernel.",
             )
         images, initrds = _files_of(kernel)
         there = sh('for f in "$@"; do test -f "$f" && echo "$f"; done', *images, *initrds)

@@ -135,7 +135,7 @@ class SshMachine(ShellMachine):
             *("RemoteCommand=none", "PermitLocalCommand=no", "ClearAllForwardings=yes"),
             *("ForwardAgent=no", "ForwardX11=no", "LogLevel=INFO"),
         ]
-        self._argv = [need("ssh", "openssh-client"), "-T"]
+        self._argv = [need("ssh"), "-T"]
         self._argv += [word for setting in settings for word in ("-o", setting)]
         # Apart, since -v shows commands that work when this connection has gone, too.
         self._sharing = [word for setting in sharing for word in ("-o", setting)]

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import ARCHES, Arch
-from kentry.errors import MissingToolError, UserError
+from kentry.errors import UserError
 from kentry.host import native
 from kentry.host.cache import kept_file
+from kentry.host.packages import missing
 from kentry.host.process import run
 
 # The first that can go on after an instruction which its model does not know, and that can be told
@@ -114,10 +115,11 @@ def find_analyser() -> Analyser:
     mca = native.newest_llvm("llvm-mca", beside="llvm-mc")
     version = native.llvm_version(mca)
     if native.version_numbers(version)[0] < OLDEST:
-        raise MissingToolError(
+        raise missing(
             f"llvm-mca is of LLVM {version}, which cannot go on after an instruction that"
             f" its model does not know; LLVM {OLDEST} can.",
-            f"Run: apt-get install {native.LLVM_PACKAGE}  (or any llvm-NN from {OLDEST} on).",
+            "llvm-mca",
+            otherwise=f" (or any LLVM from {OLDEST} on)",
         )
     return Analyser(version, mca, mca.with_name(mca.name.replace("mca", "mc")))
 

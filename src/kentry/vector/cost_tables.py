@@ -299,7 +299,7 @@ _ROUNDS, _CALLS = 16, 500
 def timing_program(arch: Arch) -> Path:
     """Finds the static program that times, built beside the probe; MissingToolError without it."""
     what = f"the program that times costs on {arch.name}"
-    return built_file(f"costs-{arch.name}", what, arch.compiler_package)
+    return built_file(f"costs-{arch.name}", what, f"{arch.cross}gcc")
 
 
 def time_here(length: int | None) -> CostTable:

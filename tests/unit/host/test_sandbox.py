@@ -25,6 +25,42 @@ from tests import ROOT
 from tests.processes import gone, script
 from tests.unit.kernels.sources import program
 
+
+@pytest.mark.parametrize(
+    ("setting", "text", "words"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1\n", "AppArmor.*bwrap a profile"),
+        ("kernel/unprivileged_userns_clone", "0\n", "root alone.*unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0\n", "no user namespaces.*max_user_namespaces="),
+        ("kernel/apparmor_restrict_unprivileged_userns", "0\n", "work here: No permissions.*"),
+        ("kernel/another", "1\n", "work here: No permissions to create a new namespace"),
+    ],
+)
+def test_a_policy_that_forbids_bubblewrap_is_named(
+    setting: str, text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bwrap = "echo bwrap: No permissions to create a new namespace >&2; exit 1"
+    script(tmp_path / "bin/bwrap", bwrap)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.delenv(sandbox.ALLOW_VARIABLE, raising=False)
+    monkeypatch.setattr(sandbox, "_SETTINGS", tmp_path)
+    (tmp_path / setting).parent.mkdir()
+    (tmp_path / setting).write_text(text)
+    sandbox.works.cache_clear()
+    try:
+        with pytest.raises(MissingToolError, match=words) as caught:
+            sandbox.check()
+    finally:
+        sandbox.works.cache_clear()
+    # It is installed: to install it would not help.
+    assert caught.value.tools == () and sandbox.ALLOW_VARIABLE in caught.value.remedy
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(MissingToolError) as caught:
+        sandbox.check()
+    sandbox.works.cache_clear()
+    assert caught.value.tools == ("bwrap",)
+
+
 ATTACK = """
 import json, os, sys
 from pathlib import Path

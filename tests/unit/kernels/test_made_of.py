@@ -24,7 +24,7 @@ KCONFIG_H = "include/linux/kconfig.h"
 def arch(request: pytest.FixtureRequest) -> Arch:
     chosen: Arch = request.param
     if not shutil.which(f"{chosen.cross}gcc"):
-        pytest.skip(f"no compiler for {chosen.name}: apt-get install {chosen.compiler_package}")
+        pytest.skip(f"no compiler for {chosen.name}: {chosen.cross}gcc")
     return chosen
 
 

@@ -53,7 +53,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     builders.skip_without(sandbox.check, MissingToolError)
     arch: Arch = ARCHES[request.param]
     if not shutil.which(f"{arch.cross}gcc"):
-        pytest.skip(f"no compiler for {arch.name}: apt-get install {arch.compiler_package}")
+        pytest.skip(f"no compiler for {arch.name}: {arch.cross}gcc")
     tmp_path = tmp_path_factory.mktemp("program")
     for name, text in FILES.items():
         file = tmp_path / "linux" / name
