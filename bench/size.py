@@ -23,11 +23,11 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 505,
     "arch": 1640,
-    "boot": 2560,
-    "commands": 3371,
+    "boot": 2577,
+    "commands": 3374,
     "compare": 2343,
-    "count": 1876,
-    "host": 1555,
+    "count": 1932,
+    "host": 1556,
     "importing": 416,
     "kernels": 3904,
     "machines": 1305,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37771
+TESTS_BUDGET = 37901
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

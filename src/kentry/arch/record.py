@@ -214,6 +214,7 @@ class Arch:
     elf_machine: str
     qemu: str
     qemu_split_package: str
+    floor: dict[str, int]  # instructions of each case on guest/floor/, counted by hand there
     machine: str
     cpu: str  # QEMU's model; {vl} and {vq} are its vector length in bits and in units of 128 bits
     console: str
@@ -236,6 +237,8 @@ class Arch:
     site_tables: tuple[SiteTable, ...]
     # Headers that host programs of the build include, and Debian's packages of them.
     build_headers: tuple[str, ...] = ()
+    # Versions of QEMU, by how they begin, that do not do, and what goes wrong.
+    failing_emulators: dict[tuple[int, ...], str] = field(default_factory=dict)
     cores: dict[int, str] = field(default_factory=dict)  # processors to trace by vector length
     machines: dict[str, str] = field(default_factory=dict)  # that of a boot with this case in it
     # The addresses, in the user half, where code below the kernel runs.

@@ -159,6 +159,7 @@ RISCV64 = record.Arch(
     elf_machine="EM_RISCV",
     qemu="qemu-system-riscv64",
     qemu_split_package="qemu-system-riscv",
+    floor={"getpid": 14, "getppid": 12},
     machine="virt",
     cpu="rv64,v=true,vlen={vl},vext_spec=v1.0",
     console="ttyS0",

@@ -285,6 +285,7 @@ X86_64 = record.Arch(
     elf_machine="EM_X86_64",
     qemu="qemu-system-x86_64",
     qemu_split_package="qemu-system-x86",
+    floor={"getpid": 6, "getppid": 4},
     machine="q35",
     # cx16=off: QEMU 7.2's cmpxchg16b makes 6.12 guests double-fault at random.
     cpu="max,cx16=off",

@@ -13,7 +13,13 @@ from pathlib import Path
 from kentry.arch.processors import all_names
 from kentry.boot.emulator import Emulator
 from kentry.boot.probe_protocol import CONTROL, PREFIX
-from kentry.errors import GuestError, KentryError, UserError, did_you_mean
+from kentry.errors import (
+    GuestError,
+    KentryError,
+    MissingToolError,
+    UserError,
+    did_you_mean,
+)
 from kentry.host.cache import write_atomically
 from kentry.host.process import Exit, status_clause, supervise
 from kentry.progress import Update
@@ -32,6 +38,8 @@ _REFUSED = re.compile(
     r"^\S+: ((?!warning)(?:.*CPU model|.*Property|.*-cpu\.|.*extension|Expected key=).*)",
     re.MULTILINE,
 )
+# plugins/loader.c; of glib's g_module_open() the last part says why.
+_NO_PLUGIN = re.compile(r"Could not load plugin \S+: (?:/\S+: )?(.*)")
 # Seconds in which a kernel that died prints its registers and its stack.
 _LAST_WORDS_SECONDS = 1.0
 
@@ -143,6 +151,12 @@ def explain(console: str, started: bool, clause: str, stderr: str = "") -> Kentr
     `stderr` is what QEMU complained of.
     """
     if stderr and not console.strip():
+        if unloaded := _NO_PLUGIN.search(stderr):
+            return MissingToolError(
+                f"QEMU cannot load kentry's plugin: {unloaded[1].rstrip('.')}.",
+                "The plugin must be built for this machine and lie on a file system that is not"
+                " mounted noexec: install kentry anew, in another folder or by make setup.",
+            )
         if refused := _REFUSED.search(stderr):
             meant = did_you_mean(refused[1].rpartition("CPU model")[2].strip(" '"), all_names())
             return UserError(

@@ -135,6 +135,9 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
             f"QEMU {version[2]} is too old: {_OLDEST[0]}.{_OLDEST[1]} is the first that will do.",
             remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}"),
         )
+    for start, why in arch.failing_emulators.items():
+        if numbers[: len(start)] == start:
+            raise MissingToolError(f"QEMU {version[2]} will not do: it {why}.", _ANOTHER)
     if not re.search(r"^-plugin ", help_text.stdout, re.MULTILINE):
         raise MissingToolError(
             f"{argv[0]} (QEMU {version[2]}) was built without plugins.",

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from kentry.arch import ARCHES, Arch
-from kentry.boot.emulator import find_emulator
+from kentry.boot.exact import ExactOptions, emulator_of
 from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, flag
+from kentry.count.self_test import self_test
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, MissingToolError, UserError
 from kentry.host import sandbox
 from kentry.host.apt import find_mirror
@@ -126,7 +127,9 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
         return build.find_compiler(arch, "gcc").identity[0]
 
     def emulator(arch: Arch) -> str:
-        return f"QEMU {find_emulator(arch, 'installed').version}"
+        options = ExactOptions(cases=())
+        self_test(arch, options, lambda fraction, now: None)
+        return f"QEMU {emulator_of(arch, options).version}"
 
     def confined() -> str:
         sandbox.check()

@@ -9,7 +9,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,9 +19,10 @@ from kentry.boot.emulator import CHOICES
 from kentry.boot.exact import ExactOptions, FakeRunner, QemuRunner, Runner, emulator_of
 from kentry.count.joining import joined, only
 from kentry.count.recorder import measure
+from kentry.count.self_test import self_test
 from kentry.count.vector_units import boots, check_options
 from kentry.errors import RecordingError
-from kentry.host.cache import cache_dir, check_room, sha256_of
+from kentry.host.cache import cache_dir, check_room, digest_of, sha256_of
 from kentry.host.native import plugin_file, probe_file
 from kentry.kernels import symtab
 from kentry.kernels.kernel import Kernel
@@ -61,16 +61,13 @@ def record(
         check_room(kept.parent, _RECORDING_BYTES)
         fake = os.environ.get(FAKE)
         runner: Runner = FakeRunner(Path(fake)) if fake else QemuRunner(arch)
+        if not fake:
+            self_test(arch, boot, update)
         recordings.append(replace(measure(kernel, runner, boot, update), made_for=wanted))
         # A boot that failed may succeed next time, so it is not kept.
         if caveats.one_boot.kind not in {caveat["kind"] for caveat in recordings[-1].caveats}:
             write_recording(recordings[-1], kept)
     return joined(recordings)
-
-
-def digest_of(parts: dict[str, Any]) -> str:
-    """Returns a name in the cache for what was made for these."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _known(kept: Path, wanted: dict[str, str]) -> Recording | None:

@@ -9,12 +9,12 @@ from kentry.arch.processors import find_processor
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, tracing_emulator
 from kentry.boot.userland import workloads
 from kentry.boot.userland.root_image import build_userland
-from kentry.count.cache import digest_of, of_kernel
+from kentry.count.cache import of_kernel
 from kentry.count.workload import run_workload
 from kentry.errors import GuestError, RecordingError
 from kentry.host import interrupt
 from kentry.host.apt import Release
-from kentry.host.cache import cache_dir, check_room, sha256_of
+from kentry.host.cache import cache_dir, check_room, digest_of, sha256_of
 from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update, say

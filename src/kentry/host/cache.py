@@ -81,15 +81,16 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     # Files of older versions have none and are read as they are.
     checksum = content.pop("checksum", None)
-    return content if checksum in (None, _checksum(content)) else {}
+    return content if checksum in (None, digest_of(content)) else {}
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON object with a checksum of it."""
-    write_atomically(path, json.dumps({**content, "checksum": _checksum(content)}, indent=1) + "\n")
+    write_atomically(path, json.dumps({**content, "checksum": digest_of(content)}, indent=1) + "\n")
 
 
-def _checksum(content: dict[str, Any]) -> str:
+def digest_of(content: dict[str, Any]) -> str:
+    """Return a name in the cache for what was made for these."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from kentry.boot.console import explain, tail
 from kentry.boot.probe_protocol import ProbeReport, read_report
-from kentry.errors import GuestError, UserError
+from kentry.errors import GuestError, MissingToolError, UserError
 from kentry.kernels.kernel import gnu_build_id
 from tests import ROOT
 
@@ -28,6 +28,22 @@ def test_good_console_has_an_end_mark_and_an_identity() -> None:
     assert gnu_build_id(report.notes) == "b4c0fd99162ec9911080499fc5c45a86cf7520ea"
     assert not report.failed
     assert not report.absent
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("/x/kentry.so: failed to map segment from shared object", "failed to map segment from"),
+        ("/x/kentry.so: cannot open shared object file: No such file", "cannot open shared"),
+        ("/x/kentry.so: wrong ELF class: ELFCLASS32", "wrong ELF class"),
+    ],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named(why: str, said: str) -> None:
+    stderr = f"qemu-system-x86_64: -plugin /x/kentry.so: Could not load plugin /x/kentry.so: {why}"
+    error = explain("", False, "QEMU ended with status 1", stderr)
+    assert isinstance(error, MissingToolError)
+    assert error.sentence.startswith(f"QEMU cannot load kentry's plugin: {said}")
+    assert "noexec" in error.remedy and error.exit_code == 2
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,19 @@ def test_one_that_will_not_do(text: str, status: int, sentence: str, tmp_path: P
     assert caught.value.remedy
 
 
+def test_a_version_that_is_known_to_fail_is_refused_where_it_does(tmp_path: Path) -> None:
+    arm64 = find_arch("arm64")
+    for arch, version in ((arm64, "8.2.2"), (arm64, "8.2.50")):
+        program = make_qemu(tmp_path / version, GOOD.replace("7.2.22", version))
+        with pytest.raises(MissingToolError, match=f"QEMU {version} will not do") as caught:
+            find_emulator(arch, str(program))
+        assert "--emulator" in caught.value.remedy and not caught.value.tools
+        assert find_emulator(ARCH, str(program)).numbers[:2] == (8, 2)
+    for version in ("8.1.5", "9.0.0"):
+        program = make_qemu(tmp_path / version, GOOD.replace("7.2.22", version))
+        assert find_emulator(arm64, str(program)).version.startswith(version)
+
+
 def test_one_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError) as caught:
