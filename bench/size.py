@@ -22,11 +22,11 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 505,
-    "arch": 1640,
+    "arch": 1656,
     "boot": 2577,
     "commands": 3374,
     "compare": 2343,
-    "count": 1932,
+    "count": 1933,
     "host": 1556,
     "importing": 416,
     "kernels": 3904,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 37901
+TESTS_BUDGET = 37913
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -38,7 +38,8 @@ static void (*restarted)(void);
 /* Version 1 adds to memory of ours, later versions to a scoreboard. */
 static uint64_t counters[COUNTERS];
 static void *scoreboard;
-static uint64_t *scores; /* vCPU 0's place in it; it does not move while there is one vCPU */
+static uint64_t *scores[MOST_VCPUS]; /* each vCPU's place in it, once all of them exist */
+static int vcpus;
 
 static size_t (*tb_n_insns)(const struct qemu_plugin_tb *);
 static struct qemu_plugin_insn *(*tb_get_insn)(const struct qemu_plugin_tb *, size_t);
@@ -109,8 +110,8 @@ static int find_counters(size_t number)
 
 int api_install(plugin_id id, const qemu_info *info, size_t more)
 {
-	(void)info;
 	own_id = id;
+	vcpus = info->system_emulation ? info->system.smp_vcpus : 1;
 	version = qemu_plugin_version;
 	if (need(&tb_n_insns, "qemu_plugin_tb_n_insns") ||
 	    need(&tb_get_insn, "qemu_plugin_tb_get_insn") ||
@@ -246,19 +247,23 @@ void api_add_on_exec(struct qemu_plugin_insn *insn, size_t counter, uint64_t amo
 	}
 }
 
-static uint64_t *place_of(size_t counter)
+static uint64_t *place_of(size_t counter, int vcpu)
 {
 	if (version < API_SCOREBOARDS)
 		return &counters[counter];
 	/* Not earlier: QEMU asserts that the vCPU exists. */
-	if (!scores)
-		scores = scoreboard_find(scoreboard, 0);
-	return &scores[counter];
+	if (!scores[vcpu])
+		scores[vcpu] = scoreboard_find(scoreboard, (unsigned int)vcpu);
+	return &scores[vcpu][counter];
 }
 
 uint64_t api_counter(size_t counter)
 {
-	return *place_of(counter);
+	uint64_t sum = *place_of(counter, 0);
+
+	for (int vcpu = 1; vcpu < vcpus && version >= API_SCOREBOARDS; vcpu++)
+		sum += *place_of(counter, vcpu);
+	return sum;
 }
 
 /* --- reading ---------------------------------------------------------- */
@@ -321,7 +326,7 @@ int api_install_reading(void (*on_vcpu)(void))
 
 void api_set_counter(size_t counter, uint64_t value)
 {
-	*place_of(counter) = value;
+	*place_of(counter, 0) = value;
 }
 
 void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, size_t counter,

@@ -34,6 +34,8 @@ typedef struct {
 	};
 } qemu_info;
 
+#define MOST_VCPUS 2
+
 /* Counters that generated code adds to, or looks at, without leaving it. */
 enum counter {
 	COUNT_KERNEL,

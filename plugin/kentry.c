@@ -469,9 +469,9 @@ EXPORT int qemu_plugin_install(plugin_id id, const qemu_info *info, int argc, ch
 		if (take_argument(argv[i], &out))
 			return -1;
 	isa = isa_find(info->target_name);
-	if (!isa || !info->system_emulation || info->system.smp_vcpus != 1) {
+	if (!isa || !info->system_emulation || info->system.smp_vcpus > MOST_VCPUS) {
 		fprintf(stderr,
-			"kentry plugin: needs an x86_64, aarch64 or riscv64 machine with one vCPU\n");
+			"kentry plugin: needs an x86_64, aarch64 or riscv64 machine with one vCPU or two\n");
 		return -1;
 	}
 	path = malloc(MAX_PATH * sizeof(*path));

@@ -112,6 +112,17 @@ def test_checks_of_memory_tags_are_on_in_a_machine_with_tags() -> None:
 
 
 @pytest.mark.parametrize("arch", ARCHES)
+def test_a_second_cpu_without_ticks_accounts_at_each_entry_and_exit(arch: str) -> None:
+    """kernel/context_tracking.c, kernel/sched/cputime.c; the other case runs on the first cpu."""
+    cases = ("getppid", "getppid-nohz-full")
+    options = ExactOptions(cases=cases, windows=40, path_windows=40, rounds=1)
+    recording = recorded(fetched(KERNEL, arch), options)
+    assert "nohz_full=1" in recording.target["cmdline"].split()
+    plain, tickless = (dict(case.functions) for case in recording.cases)
+    assert {"vtime_user_exit", "vtime_user_enter"} <= tickless.keys() - plain.keys()
+
+
+@pytest.mark.parametrize("arch", ARCHES)
 def test_an_audit_rule_costs_the_same_whichever_cases_run_before(arch: str) -> None:
     """Rules are gone after their case, and what tracepoints leave changes no count."""
     kernel = fetched(KERNEL, arch)

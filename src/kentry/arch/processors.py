@@ -51,6 +51,16 @@ class _Side(Struct, frozen=True, forbid_unknown_fields=True):
     properties: str = ""
 
 
+# Cases that need a second cpu, and the kernel's words that say what it is for.
+_ON_SECOND_CPU = {"getppid-nohz-full": "nohz_full=1 isolcpus=1"}
+
+
+def words_for(cases: Iterable[str]) -> list[str]:
+    """Returns what the kernel's command line needs for these cases; if any, a second cpu, too."""
+    bases = {name.partition("+")[0] for name in cases}
+    return [word for name, word in _ON_SECOND_CPU.items() if name in bases]
+
+
 def machine_for(arch: Arch, processor: Processor, cases: Iterable[str] = ()) -> str:
     """Returns QEMU's -machine for a boot with these cases, by their names in recordings."""
     bases = (name.partition("+")[0] for name in cases)

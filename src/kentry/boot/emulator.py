@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kentry.arch import ARCHES, Arch, host_arch
-from kentry.arch.processors import Processor, machine_for
+from kentry.arch.processors import Processor, machine_for, words_for
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.apt import RELEASES, AptRoot, host_root
 from kentry.host.cache import cache_dir, fresh_folder, held
@@ -261,7 +261,7 @@ def machine_argv(
         *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),
         *("-machine", machine_for(arch, processor, cases), "-cpu", processor.qemu(length)),
         *("-accel", "kvm" if accelerator == KVM else "tcg,thread=single"),
-        *("-smp", "1", "-m", f"{memory}M", *_ALONE),
+        *("-smp", "2" if words_for(cases) else "1", "-m", f"{memory}M", *_ALONE),
     ]
     if accelerator == ICOUNT:
         argv += ["-icount", "shift=0,sleep=off", "-seed", str(seed)]

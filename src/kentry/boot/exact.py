@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.arch.processors import MAX, Processor, find_processor, machine_for
+from kentry.arch.processors import MAX, Processor, find_processor, machine_for, words_for
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot, explain, tail
 from kentry.boot.initramfs import CASES_FILE, FACTS_FILE, build_initramfs
@@ -249,8 +249,8 @@ class QemuRunner:
     def kernel_words(self, options: ExactOptions) -> list[str]:
         """Returns the kernel's command line."""
         steadiness = qemu.RANDOM if options.randomise else qemu.STEADY
-        processor, more = self._processor(options), options.append.split()
-        parameters = qemu.kernel_words(self.arch, processor, steadiness, more)
+        more = [*words_for(options.cases), *options.append.split()]
+        parameters = qemu.kernel_words(self.arch, self._processor(options), steadiness, more)
         return [*parameters, f"dhash_entries={options.dentry_hash}"]
 
     def _processor(self, options: ExactOptions) -> Processor:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import kentry
 from kentry.arch import Arch
-from kentry.arch.processors import find_processor, machine_for
+from kentry.arch.processors import find_processor, machine_for, words_for
 from kentry.boot.emulator import CHOICES
 from kentry.boot.exact import ExactOptions, FakeRunner, QemuRunner, Runner, emulator_of
 from kentry.count.joining import joined, only
@@ -116,11 +116,12 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
             # A program named by its path may be anything that calls itself this version.
             target.append(sha256_of(Path(options.emulator).expanduser()))
     processor = find_processor(arch, options.cpu)
+    machine = [machine_for(arch, processor, options.cases), *words_for(options.cases)]
     return {
         **of_kernel(kernel),
         "debug info": symtab.reader() or "" if kernel.debug_info else "",
         "emulator": " ".join(target),
-        "processor": " ".join([machine_for(arch, processor, options.cases), processor.qemu()]),
+        "processor": " ".join([*machine, processor.qemu()]),
         "probe": sha256_of(options.probe or probe_file(arch)),
         "plugin": sha256_of(plugin_file()),
         "options": json.dumps(measured_with, sort_keys=True),
