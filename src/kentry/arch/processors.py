@@ -107,6 +107,12 @@ def find_processor(arch: Arch, text: str = MAX) -> Processor:
         return Processor(name=MAX, model=arch.cpu, lengths=lengths)
     if row := names_of(arch.name).get(text):
         return msgspec.structs.replace(row, name=text)
+    first, *properties = text.split(",")
+    if second := next((word for word in properties if word in names_of(arch.name)), ""):
+        raise UserError(
+            f"'{text}' names two processors, and a boot has one.",
+            f"Compare them: kentry diff SPEC,cpu={first} SPEC,cpu={second}.",
+        )
     for other in table():
         if text in names_of(other):
             raise UserError(

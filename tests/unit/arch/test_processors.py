@@ -111,9 +111,10 @@ def test_qemus_own_words_pass_through_and_say_nothing_of_lengths() -> None:
             r"Use --arch x86_64, or one of: .*\bcortex-a76\b",
         ),
         ("x86_64", "rpi5", "of arm64, and the kernel is of x86_64", r"one of: .*\bzen4\b"),
+        ("arm64", "max,rpi5", "names two processors", "SPEC,cpu=max SPEC,cpu=rpi5"),
     ],
 )
-def test_a_processor_of_another_architecture_says_so(
+def test_a_processor_of_another_architecture_and_two_at_once_say_so(
     arch: str, text: str, sentence: str, remedy: str
 ) -> None:
     with pytest.raises(UserError) as error:
