@@ -116,14 +116,14 @@ class Pair:
         """Returns the difference of one case; UserError where a side does not have the metric."""
         metric = self.metric
         delta = value(self.new, case, metric) - value(self.old, case, metric)
-        if row := self.comparison.counted(case, metric):
-            known = None if row.verdict == UNDECIDED else row.delta
-            functions = row.functions if metric == INSTRUCTIONS else ()
-            return Difference(row.delta, known, known, functions)
         sides = [side.case(case) for side in (self.old, self.new)]
         old, new = sides
         if self.new.program and old and new and (ends := whole_boots(old, new, metric)):
             return Difference(delta, *ends)
+        if row := self.comparison.counted(case, metric):
+            known = None if row.verdict == UNDECIDED else row.delta
+            functions = row.functions if metric == INSTRUCTIONS else ()
+            return Difference(row.delta, known, known, functions)
         counts = [side.metrics[metric] for side in sides if side and metric in side.metrics]
         if len(counts) == 2:
             surely = delta if all(count.is_decided for count in counts) else None

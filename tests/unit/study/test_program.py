@@ -7,20 +7,32 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from kentry.cli import main
+from kentry.commands import check as command
 from kentry.count.program import program_recording
-from kentry.errors import GuestError, UserError
+from kentry.errors import (
+    EXIT_DONE,
+    EXIT_MISTAKE,
+    EXIT_REGRESSION,
+    GuestError,
+    UserError,
+)
+from kentry.kernels.tree import find_range
 from kentry.results.document import to_json
 from kentry.results.recording import Recording, read_recording, write_recording
 from kentry.results.studies import NO_BOOT, Problem, Series
-from kentry.results.workload import Workload, read_workload
+from kentry.results.workload import Workload, read_workload, write_workload
+from kentry.study.bisection import Question, bisect
 from kentry.study.budgets import read_budgets
 from kentry.study.check import check
-from kentry.study.commits import Pair, value
+from kentry.study.commits import Commits, Meter, Pair, value
+from kentry.study.plan import Unit
 from kentry.study.program import metric
 from kentry.study.series import tabulate
 from tests import ROOT
 from tests.builders import outcome, validate
 from tests.unit.compare.test_workload import dearer
+from tests.unit.study.test_log import committed
 
 REAL = read_workload(ROOT / "tests" / "golden" / "workload.json")
 
@@ -199,3 +211,81 @@ def test_a_bisection_is_sure_where_all_boots_differ() -> None:
     assert apart(ran(), ran(3), "entry", "total") == (3 * 55, True)
     assert apart(ran(), ran(30), "entry", "share")[1]
     assert not apart(ran(spread=20000), ran(3, spread=20000), "entry", "share")[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "steps"),
+    [("entry.instructions", [0, 0, 3, 3, 3]), ("kernel.share", [0, 0, 60, 60, 60])],
+)
+def test_a_bisection_names_the_commit_that_changed_a_metric(
+    asked: str, steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+    # User code varies from boot to boot by less than the change.
+    tree = committed(tmp_path, [ran(more, spread=50) for more in steps])
+    case, name = metric(asked)
+    span = find_range(tree, "master~4", "master")
+    measurer = Meter([str(tmp_path / "measure")], tmp_path)
+    state = tmp_path / "state"
+    state.mkdir()
+    searched = Commits(state, measurer, [case], name, lambda fraction, now: None)
+    found = bisect(span, Question(cases=(case,), metric=name), searched, {"tree": str(tree)})
+    assert found.culprit and found.culprit.subject == "commit 2"
+    assert len(found.culprits) == 1 and found.culprit.delta > 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["series", "source:6.12", "p", "--run", "true", "--case", "read"],
+        ["series", "source:6.12", "p", "--run", "true", "--metric", "loads"],
+        ["series", "source:6.12", "p", "--packages", "git"],
+        ["check", "debian:6.12", "--budget", "b.toml", "--run", "true", "--case", "read"],
+        ["check", "workload.json", "--budget", "b.toml", "--run", "true"],
+        ["check", "floor:", "--budget", "b.toml", "--run", "true"],
+        ["bisect", "--good", "a", "--bad", "b", "--run", "true", "--meter", "./m"],
+        ["bisect", "--good", "HEAD", "--bad", "HEAD", "--run", "true", "--metric", "loads"],
+        ["bisect", "--continue", "--run", "true"],
+    ],
+)
+def test_what_has_no_effect_on_a_program_is_a_mistake(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "b.toml").write_text("[all]\nread.instructions = 1\n")
+    write_workload(REAL, tmp_path / "workload.json")
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == EXIT_MISTAKE
+
+
+def test_a_file_of_one_run_is_held_against_budgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_workload(REAL, Path("run.json"))
+    Path("b.toml").write_text("[arm64]\nentry.instructions = 262\n")
+    assert main(["check", "run.json", "--budget", "b.toml", "--json"]) == EXIT_REGRESSION
+    [row] = msgspec.json.decode(capsys.readouterr().out)["rows"]
+    assert (row["name"], row["metric"], row["value"]) == ("entry", "instructions", 263)
+
+
+def test_a_kernel_is_held_against_budgets_by_its_boots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Unit] = []
+
+    def measured(units: list[Unit]) -> list[Recording]:
+        asked.extend(units)
+        return [ran(3)]
+
+    monkeypatch.setattr(command, "measure_all", measured)
+    monkeypatch.chdir(tmp_path)
+    write_recording(ran(), Path("base.json"))
+    Path("b.toml").write_text('baseline.arm64 = "base.json"\n[arm64]\nentry.instructions = "+2"\n')
+    words = ["check", "debian:6.12", "--arch", "arm64", "--budget", "b.toml", "--run", "true"]
+    assert main(words) == EXIT_REGRESSION
+    assert main([*words, "--update"]) == EXIT_DONE
+    assert main(words) == EXIT_DONE
+    [program, *_] = [unit.program for unit in asked]
+    assert program and program.seeds == (1, 2, 3) and program.workload.summary == "true"
+    # A kernel that is built has what a user space needs.
+    assert asked[0].request.config == "userland"
