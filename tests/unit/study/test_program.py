@@ -7,9 +7,15 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from kentry.arch import Arch, find_arch
+from kentry.boot.exact import ExactOptions
+from kentry.boot.guest_tasks import TraceOptions
+from kentry.boot.userland.root_image import find_release
+from kentry.boot.userland.workloads import find_workload
 from kentry.cli import main
 from kentry.commands import check as command
 from kentry.count.program import program_recording
+from kentry.count.workload_cache import Program
 from kentry.errors import (
     EXIT_DONE,
     EXIT_MISTAKE,
@@ -17,21 +23,24 @@ from kentry.errors import (
     GuestError,
     UserError,
 )
+from kentry.kernels.kernel import Kernel
 from kentry.kernels.tree import find_range
 from kentry.results.document import to_json
 from kentry.results.recording import Recording, read_recording, write_recording
 from kentry.results.studies import NO_BOOT, Problem, Series
 from kentry.results.workload import Workload, read_workload, write_workload
+from kentry.study import plan
 from kentry.study.bisection import Question, bisect
 from kentry.study.budgets import read_budgets
 from kentry.study.check import check
 from kentry.study.commits import Commits, Meter, Pair, value
-from kentry.study.plan import Unit
+from kentry.study.plan import Unit, outcomes, perform
 from kentry.study.program import metric
 from kentry.study.series import tabulate
 from tests import ROOT
 from tests.builders import outcome, validate
 from tests.unit.compare.test_workload import dearer
+from tests.unit.count.test_cache import KERNEL
 from tests.unit.study.test_log import committed
 
 REAL = read_workload(ROOT / "tests" / "golden" / "workload.json")
@@ -289,3 +298,40 @@ def test_a_kernel_is_held_against_budgets_by_its_boots(
     assert program and program.seeds == (1, 2, 3) and program.workload.summary == "true"
     # A kernel that is built has what a user space needs.
     assert asked[0].request.config == "userland"
+
+
+PROGRAM = Program(
+    workload=find_workload(["true"]),
+    release=find_release(None, find_arch("arm64")),
+    options=TraceOptions(),
+    seeds=(1, 2, 3),
+)
+
+
+def test_a_unit_runs_its_program_and_one_that_fails_has_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def boots(kernel: Kernel, arch: Arch, asked: Program, *_: object, reuse: bool) -> object:
+        assert (kernel, asked, reuse) == (KERNEL, PROGRAM, False)
+        return [with_user(REAL, 0, seed) for seed in asked.seeds]
+
+    def failing(*_: object, reuse: bool) -> object:
+        raise GuestError("The program ended with exit code 1 on x.", "", "no such file")
+
+    unit = Unit(
+        spec="x",
+        arch="arm64",
+        measurement=ExactOptions(("getppid",)),
+        program=PROGRAM,
+        source=KERNEL,
+        fresh=True,
+    )
+    monkeypatch.setattr(plan, "run_program", boots)
+    [(_, done)] = outcomes(perform, [unit], lambda fraction, now: None)
+    assert done.recording and done.recording.program == REAL.workload
+    assert done.recording.kernel["image_sha256"] == KERNEL.image_sha256
+    assert done.recording.kernel["release"] == REAL.kernel["release"]
+    monkeypatch.setattr(plan, "run_program", failing)
+    [(_, failed)] = outcomes(perform, [unit], lambda fraction, now: None)
+    assert failed.problem
+    assert (failed.status, failed.problem.detail) == (NO_BOOT, "no such file")
