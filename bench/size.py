@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 505,
     "arch": 1656,
     "boot": 2577,
-    "commands": 3374,
+    "commands": 3378,
     "compare": 2343,
     "count": 1933,
     "host": 1556,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38051
+TESTS_BUDGET = 38061
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _SECONDS = 1800.0
 _MEMORY = 2048
+# Of the output of a program that failed: lines, and characters of each.
+_SHOWN_LINES, _SHOWN = 40, 200
 # A change is called where it holds in the boots with these.
 SEEDS = (1, 2, 3)
 
@@ -145,10 +147,12 @@ def check_ending(ending: Ending, kept: str) -> None:
     said = ending.output.lower()
     lacks = next((f"The guest has {word}." for word, of in _LACKS.items() if of.search(said)), "")
     remedy = _REMEDIES.get(ending.status, lacks)
+    # Bytes at random have many ends of lines, and long lines.
+    lines = ending.output.splitlines()[-_SHOWN_LINES:]
     raise GuestError(
         f"The program {ending.clause}{kept and '; '}{kept}.",
         f"{remedy} The last of what it printed is below.".strip(),
-        ending.output,
+        "\n".join(line[:_SHOWN] for line in lines),
     )
 
 

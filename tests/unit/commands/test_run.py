@@ -106,6 +106,16 @@ def test_a_program_that_fails_is_an_error_and_its_counts_are_kept(
     assert read_workload(Path("x.json"))
 
 
+def test_of_a_program_that_prints_garbage_a_screen_is_shown(
+    called: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    called["ending"] = Ending(139, "\x0c\x9b2J" * 5000 + "x" * 5000)
+    assert ran("--", "garbage") == 2
+    shown = capsys.readouterr().err.splitlines()
+    assert (len(shown), max(map(len, shown))) == (42, 200)
+    assert all(line.isprintable() for line in shown)
+
+
 def test_on_a_full_disk_what_was_counted_is_printed_and_written_where_it_can_be(
     called: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
