@@ -88,11 +88,13 @@ enum { OF_USER, OF_FIRMWARE, OF_NO_SYMBOL, OF_FUNCTIONS };
 static uint64_t *functions;
 static uint32_t n_functions;
 
-/* The counters that are not 0, and some that are. */
+/* The counters that are not 0, and some that are; by function, when it was last noted here. */
 static uint32_t *touched;
 static uint32_t n_touched;
-static uint64_t dispatched; /* before the counters were last set to 0 */
-static uint64_t repeated;   /* iterations of x86's REP instructions but for the first */
+static uint64_t *noted;
+static uint64_t settled = 1; /* how often, from 1 on */
+static uint64_t dispatched;  /* before the counters were last set to 0 */
+static uint64_t repeated;    /* iterations of x86's REP instructions but for the first */
 
 static uint64_t firmware_start, firmware_end;
 static int recording, tracing;
@@ -300,6 +302,7 @@ static void settle(void)
 			frame->instructions += count;
 	}
 	n_touched = 0;
+	settled++;
 }
 
 /* The counters are settled. */
@@ -635,7 +638,10 @@ static void on_touch(unsigned int vcpu, void *data)
 		settle();
 		frame->part = AFTER;
 	}
-	touched[n_touched++] = function;
+	/* A block and its first instruction may both come here. */
+	if (noted[function] != settled)
+		touched[n_touched++] = function;
+	noted[function] = settled;
 }
 
 struct repeated_at {
@@ -1091,9 +1097,9 @@ static int check_arguments(const char *out)
 		return -1;
 	}
 	tracing = out != NULL;
-	/* Where nothing is set to 0, a block and its first instruction may both be noted. */
-	touched = calloc(2 * ((size_t)n_functions + OF_FUNCTIONS), sizeof(*touched));
-	return touched && !accounts_init(n_functions + OF_FUNCTIONS) ? 0 : -1;
+	touched = calloc((size_t)n_functions + OF_FUNCTIONS, sizeof(*touched));
+	noted = calloc((size_t)n_functions + OF_FUNCTIONS, sizeof(*noted));
+	return touched && noted && !accounts_init(n_functions + OF_FUNCTIONS) ? 0 : -1;
 }
 
 EXPORT int qemu_plugin_install(plugin_id id, const qemu_info *info, int argc, char **argv)
