@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Fills the repository in the folder where this runs with Perl's own files, which git's package needs
 # anyway: 40 commits, each with a fortieth of the files, and a line more in those of the one before.
+# With an argument, a file has at most so many bytes: git status reads none, and packing them all takes
+# an emulated machine half a minute.
 use strict;
 use warnings;
 use File::Find;
 
+my ($most) = @ARGV;
 my $commits = 40;
 my @files;
 my @folders = ("/usr/share/perl", "/usr/share/perl5", glob "/usr/lib/*/perl-base");
@@ -25,6 +28,7 @@ for my $number (1 .. $commits) {
 	for my $index ($first .. $next - 1) {
 		open my $file, "<:raw", $files[$index] or die;
 		my $content = do { local $/; <$file> };
+		$content = substr $content, 0, $most if $most;
 		$content .= "# in commit $number\n" if $index < $last;
 		print $import "M 100644 inline ", $files[$index] =~ s{^/}{}r, "\n";
 		print $import "data ", length $content, "\n$content\n";
