@@ -24,24 +24,24 @@ BUDGET = {
     "(loose)": 505,
     "arch": 1656,
     "boot": 2577,
-    "commands": 3378,
+    "commands": 3422,
     "compare": 2343,
     "count": 1933,
     "host": 1556,
-    "importing": 416,
+    "importing": 448,
     "kernels": 3904,
     "machines": 1305,
     "models": 986,
     "path": 1253,
-    "results": 3277,
-    "show": 5580,
+    "results": 3278,
+    "show": 5693,
     "stats": 693,
     "study": 2679,
-    "time": 1484,
+    "time": 1578,
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38061
+TESTS_BUDGET = 38255
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -21,13 +21,14 @@
  *	counter NAME		the machine's own counter, or NAME result=R, a negative errno
  *	block CASE CALLS N EMPTY	it counted N in CALLS windows, EMPTY in as many without a call
  *
- * In time (the word "time", timed.h) it says on the console, G S T the group, slot and turn:
+ * In time (the words "time" or "tails", timed.h) it says on the console, G S T the group, slot and turn:
  *	timing cpu=C cpus=N timer_ns=NS resolution_ns=NS block_ns=NS clock=vdso|syscall counters=NAME,...
  *	process G S CASE calls=K
  *	t G S T NS...		of K calls each, the blocks of a turn
  *	o G S T NS...		of as many loops, or readings, with no call in them
  *	c G S T CALLS NAME=VALUE-EMPTY...	what the cpu counted in the turn, NAME=VALUE-EMPTY/RUNNING/ENABLED
  *				where not all of the time; not of cases that fork, or wait for a task
+ *	h G S NS COUNT		calls that took NS or more, to the next bin; e: readings with none
  *	clock MONOTONIC RAW BOOTTIME CPU | end groups=N
  *	failed NAME phase=fork|memory|turn call=0 result=R	a negative errno; of a turn: minus the
  *				signal that ended the process, or what it exited with
@@ -485,7 +486,8 @@ static struct options parse_options(long argc, char **argv)
 
 	for (long i = 1; i < argc; i++) {
 		take_named(argv[i], &options);
-		options.in_time |= same(argv[i], "time");
+		options.timing.tails |= same(argv[i], "tails");
+		options.in_time |= same(argv[i], "time") || same(argv[i], "tails");
 		if (after(argv[i], "cases="))
 			options.cases = argv[i] + 6;
 		else if (after(argv[i], "facts="))

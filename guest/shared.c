@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Memory in common; shared.h says what each function does. */
+#include "bins.h"
 #include "shared.h"
 #include "slots.h"
 #include "system.h"
@@ -22,7 +23,7 @@ static void *take_piece(long *at, long bytes)
 /* A slot's pieces, in pages of its own. */
 static void lay_out_slot(struct slot *slot, long *at)
 {
-	long turns = timing.turns;
+	long turns = timing.turns, bins = timing.tails ? BINS : 0;
 
 	slot->go = take_piece(at, LINE_BYTES);
 	slot->is_ready = slot->go + 1;
@@ -31,6 +32,8 @@ static void lay_out_slot(struct slot *slot, long *at)
 	slot->empties = take_piece(at, turns * empties_a_turn(slot) * (long)sizeof(long));
 	slot->counted =
 		take_piece(at, turns * READINGS * MOST_COUNTERS * (long)sizeof(struct reading));
+	slot->bins = take_piece(at, bins * (long)sizeof(long));
+	slot->empty_bins = take_piece(at, bins * (long)sizeof(long));
 	*at = (*at + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 

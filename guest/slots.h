@@ -22,9 +22,10 @@ struct timing {
 	long groups, turns;
 	long blocks; /* a turn */
 	long block_ns; /* how long a block is to take, about, where `calls` is 0; or 2000 steps of the clock */
-	long calls; /* a block */
+	long calls; /* a block; of tails: a turn */
 	long cpu;   /* -1: the first that is allowed */
 	long seed;  /* of the order of turns */
+	int tails;  /* calls one by one into a histogram */
 };
 
 struct slot {
@@ -43,6 +44,7 @@ struct slot {
 	long *windows; /* of a block */
 	long *values, *empties;
 	struct reading *counted;
+	unsigned long *bins, *empty_bins;
 };
 
 /* The cells that may be timed, by their names. */
@@ -68,7 +70,7 @@ void take_slots(const struct cells *cells);
  */
 static inline int is_counted(const struct slot *slot)
 {
-	return slot->walk == IN_BLOCKS && slot->cell.c->shape != SHAPE_OWN;
+	return slot->walk == IN_BLOCKS && !timing.tails && slot->cell.c->shape != SHAPE_OWN;
 }
 
 /* How many empty loops, or empty readings of the clock, a turn has. */

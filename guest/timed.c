@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Groups of slots: the parent of their processes; timed.h says what each function does. */
+#include "bins.h"
 #include "clock.h"
 #include "random.h"
 #include "shared.h"
@@ -101,6 +102,8 @@ static void make_alike(void)
 static void clear_slot(struct slot *slot)
 {
 	*slot->go = *slot->is_ready = 0;
+	for (long bin = 0; bin < BINS && timing.tails; bin++)
+		slot->bins[bin] = slot->empty_bins[bin] = 0;
 }
 
 /* Forks a process for every slot; 0, or -1 where that fails. */

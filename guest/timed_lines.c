@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Lines about time; timed_lines.h says what each function does. */
+#include "bins.h"
 #include "clock.h"
 #include "counters.h"
 #include "macros.h"
@@ -113,10 +114,22 @@ static void say_counted(long group, long number, long turn)
 	add("\n");
 }
 
+static void say_bins(const char *kind, long group, long number, const unsigned long *bins)
+{
+	for (long i = 0; i < BINS; i++) {
+		if (!bins[i])
+			continue;
+		add_slot(kind, group, number);
+		add_number(bin_start(i));
+		add_number((long)bins[i]);
+		add("\n");
+	}
+}
+
 static void say_process(long group, long number)
 {
 	const struct slot *slot = &slots[number];
-	long windows = slot->walk == IN_BLOCKS ? *slot->windows : 1;
+	long windows = slot->walk == IN_BLOCKS && !timing.tails ? *slot->windows : 1;
 
 	add_slot("process", group, number);
 	add_word(slot->full_name);
@@ -130,6 +143,11 @@ static void say_slot(long group, long number)
 	const struct slot *slot = &slots[number];
 
 	say_process(group, number);
+	if (timing.tails) {
+		say_bins("h", group, number, slot->bins);
+		say_bins("e", group, number, slot->empty_bins);
+		return;
+	}
 	for (long turn = 0; turn < timing.turns; turn++) {
 		say_row("t", group, number, turn, slot->values, timing.blocks);
 		say_row("o", group, number, turn, slot->empties, empties_a_turn(slot));

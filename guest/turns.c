@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Turns of a slot's process; turns.h says what they are. */
+#include "bins.h"
 #include "clock.h"
 #include "counters.h"
 #include "shared.h"
@@ -146,13 +147,23 @@ static void turn_one_by_one(const struct slot *slot, struct work *w, void (*body
 		slot->empties[turn * count + i] = time_one(slot, w, empty_body);
 }
 
+static void turn_of_tails(const struct slot *slot, struct work *w, void (*body)(struct work *))
+{
+	for (long i = 0; i < timing.calls; i++)
+		slot->bins[bin_of(time_one(slot, w, body))]++;
+	for (long i = 0; i <= timing.calls / 16; i++)
+		slot->empty_bins[bin_of(time_one(slot, w, empty_body))]++;
+}
+
 /* Sleeping may discard earlier state, so "once" is once per turn. */
 static void one_turn(const struct slot *slot, struct work *w, void (*body)(struct work *),
 		     long turn)
 {
 	if (slot->cell.state && slot->state.use == USE_ONCE)
 		slot->state.unit->use();
-	if (slot->walk == IN_BLOCKS)
+	if (timing.tails)
+		turn_of_tails(slot, w, body);
+	else if (slot->walk == IN_BLOCKS)
 		turn_in_blocks(slot, w, body, turn);
 	else
 		turn_one_by_one(slot, w, body, turn);

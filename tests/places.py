@@ -118,7 +118,8 @@ class FakePlace(Machine):
         for group in range(int(given["groups"]) if slots else 0):
             level = self._level()
             for slot, name in enumerate(slots):
-                yield from self._process(f"{group} {slot}", name, level, given)
+                say = self._tail if words[0] == "tails" else self._process
+                yield from say(f"{group} {slot}", name, level, given)
             yield self._clocks()
             done += 1
         yield f"end groups={done}"
@@ -157,6 +158,17 @@ class FakePlace(Machine):
             counted = " ".join(f"{one}={cycles + 900}-900" for one in self.counters.split(","))
             if not self.counters.startswith("none"):
                 yield f"c {at} {turn} {calls * blocks} {counted}"
+
+    def _tail(self, at: str, name: str, level: float, given: Mapping[str, str]) -> Iterator[str]:
+        calls = int(given["turns"]) * int(given["calls"])
+        ns = round(self._ns(name) * level)
+        rare = calls // 500
+        yield f"process {at} {name} calls=1"
+        yield f"h {at} {ns + TIMER_NS} {calls - rare - 1}"
+        if rare:
+            yield f"h {at} {4 * ns + TIMER_NS} {rare}"
+        yield f"h {at} {1000 * ns + TIMER_NS} 1"
+        yield f"e {at} {TIMER_NS} {calls // 16 + 1}"
 
 
 @contextlib.contextmanager

@@ -215,6 +215,7 @@ def an_ablation() -> Ablation:
 
 REPORTS: dict[str, Callable[[], Layout]] = {
     "record.txt": lambda: recording_layout(read(NEW)),
+    "record-floor.txt": lambda: recording_layout(read(NEW), {"getppid": 10}),
     "record-matrix.txt": lambda: recording_layout(a_matrix(), added=added_by_states(a_matrix())),
     "record-matrix-changelog.txt": lambda: recording_changelog(a_matrix()),
     "series.txt": lambda: series_layout(a_series(), functions=True),

@@ -25,12 +25,12 @@ class Options(Common):
         type=values.path,
         nargs="+",
         metavar="FILE",
-        help="recordings; for ktap the JSON of kentry diff or kentry stat",
+        help="recordings; for ktap also the JSON of kentry diff or kentry stat",
     )
     format: str = option(
         "--format FORMAT",
         required=True,
-        help="benchfmt or ktap; of paths: folded or speedscope",
+        help="benchfmt, ktap or csv; of paths: folded or speedscope",
     )
     output: Path | None = path_option("-o", "--output", help="write to FILE")
 

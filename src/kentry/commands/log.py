@@ -4,24 +4,27 @@
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import operand, option
-from kentry.errors import EXIT_DONE
+from kentry.commands.options import operand, option, path_option
+from kentry.errors import EXIT_DONE, UserError
+from kentry.host.cache import write_atomically
 from kentry.kernels import debian, tree
 from kentry.kernels.spec import parse
 from kentry.progress import progress
 from kentry.results.recording import INSTRUCTIONS
 from kentry.results.studies import Log
-from kentry.show.studies import log_layout
+from kentry.show.charts import standing_alone
+from kentry.show.studies import log_chart, log_layout
 from kentry.study.bisection import Question
 from kentry.study.commits import Kernels
 from kentry.study.log import log_kernels, log_tree
 
 EXAMPLES = (
     "kentry log v6.11..v6.12 --arch riscv64",
-    "kentry log debian:6.1.* --case read --arch arm64",
+    "kentry log debian:6.1.* --case read --arch arm64 --picture read.svg",
     "kentry log debian:6.1 source:6.12 tree:~/linux --json",
 )
 _MOST_NAMED = 60
@@ -46,6 +49,7 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
         help="measure every Nth commit too; without it only the two ends, and what lies between"
         " where these differ",
     )
+    picture: Path | None = path_option("--picture", help="write a picture to FILE (.svg)")
 
     def range(self) -> tuple[str, str] | None:
         """Returns the two commits of A..B, where that is what was named."""
@@ -63,10 +67,17 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
 
 def run(options: Options) -> int:
     """Measures, looks for changes, prints."""
+    if options.picture:
+        if options.picture.suffix.lower() != ".svg":
+            name = options.picture.name
+            raise UserError(f"{name}: unknown picture format.", "End its name in .svg.")
+        measuring.check_writable(options.picture)
     ends = options.range()
     log = _of_commits(options, *ends) if ends else _of_kernels(options)
     # What is not for a terminal can be mailed: it is ASCII.
     blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
+    if options.picture:
+        write_atomically(options.picture, standing_alone(log_chart(log).drawing))
     emit(options, lambda: log_layout(log, options.rows_shown, blocks=blocks), lambda: log)
     return EXIT_DONE
 

@@ -20,7 +20,7 @@ from kentry.count.vector_units import check_length
 from kentry.errors import UserError
 from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import arch_of
-from kentry.kernels.spec import KINDS, parse
+from kentry.kernels.spec import FLOOR_CASES, KINDS, parse
 from kentry.results.case_name import CaseName
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.study.plan import Unit, measure_all
@@ -350,6 +350,13 @@ class MatrixOptions(MeasureOptions):
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
     return measure_all([options.unit(spec, fresh=not reuse)])[0]
+
+
+def floor_counts(spec: str, options: MeasureOptions) -> dict[str, int]:
+    """What each case of the floor executes on the spec's processor: cached, or by a short boot."""
+    cpu = parse(spec).booted.get("cpu", options.cpu)
+    measured = record("floor:", replace(options, case=FLOOR_CASES, cpu=cpu), reuse=True)
+    return {case.name: case.metrics[INSTRUCTIONS].value for case in measured.cases}
 
 
 def obtain(text: str, options: MeasureOptions, *, fresh: bool = False) -> Recording:

@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 # What an option must find in the rest of the command line to have an effect: by the end of the
-# sentence "--threshold has no effect without --compare" whether the command's Options have it.
+# sentence "--calls has no effect without --tails" whether the command's Options have it.
 Needs = Mapping[str, Callable[[Any], Any]]
 
 

@@ -32,6 +32,17 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
     output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
     changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
+    floor: bool = flag(
+        "--floor",
+        group=RARE,
+        needs={
+            "with --json or --changelog: it adds a column to the table": lambda options: (
+                not (options.json or options.changelog)
+            ),
+            "on the floor itself": lambda options: not options.spec.startswith("floor"),
+        },
+        help="print how many times the least that a system call can cost each case has",
+    )
     case_file: Path | None = path_option(
         "--case-file",
         group=RARE,
@@ -85,6 +96,7 @@ def run(options: Options) -> int:
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
     options.check_cores()
+    floor = measuring.floor_counts(options.spec, options) if options.floor else {}
     recording = measuring.record(options.spec, options)
     if options.case_file:
         _check_entries(recording, options.case_file)
@@ -96,7 +108,7 @@ def run(options: Options) -> int:
         failure = err
     emit(
         options,
-        lambda: recording_layout(recording, added_by_states(recording)),
+        lambda: recording_layout(recording, floor, added_by_states(recording)),
         lambda: to_file(recording),
         lambda: recording_changelog(recording),
     )

@@ -69,6 +69,15 @@ class Options(options.ResultOptions):
         help="compare two cases, or two kernels (kvm: specs; ssh and board: what --boot takes),"
         " interleaved; cases can be repeated",
     )
+    tails: bool = options.flag(
+        "--tails",
+        needs={
+            "beside --compare or --working-set": lambda options: (
+                not options.compare and options.working_set is None
+            )
+        },
+        help="time calls one by one: p50, p99, p99.9 and the longest",
+    )
     working_set: str | None = options.option(
         "--working-set SIZE,...",
         needs={"beside --compare": lambda options: not options.compare},
@@ -85,7 +94,8 @@ class Options(options.ResultOptions):
         },
         help=f"how long to measure: seconds (60s; by default {SECONDS:g}s, and {COMPARE_SECONDS:g}s"
         " at most with --compare, which ends once it is decided), or as many groups of processes,"
-        " with --compare of kernels rounds of four boots (at most 12)",
+        " with --tails groups of 100000 calls (10), with --compare of kernels rounds of four boots"
+        " (at most 12)",
     )
     pin: int | None = options.option(
         "--pin N",
@@ -133,7 +143,7 @@ class Options(options.ResultOptions):
     @property
     def takes_seconds(self) -> bool:
         """Whether seconds can limit the measurement; a guest's table has 8 boots."""
-        return not (self.compares_kernels or (self.is_guest and not self.compare))
+        return not (self.tails or self.compares_kernels or (self.is_guest and not self.compare))
 
     @property
     def compares_kernels(self) -> bool:
@@ -201,13 +211,17 @@ def _finish(
 
 
 def _time(session: Session, options: Options) -> int:
-    from kentry.show.stat import stat_blocks, stat_layout, sweep_blocks
-    from kentry.time.measurements import time_cases, time_sweep
+    from kentry.show.stat import stat_blocks, stat_layout, sweep_blocks, tails_blocks
+    from kentry.time.measurements import time_cases, time_sweep, time_tails
+    from kentry.time.sampling import GROUPS
 
     extent = options.extent or SECONDS
     if options.working_set is not None:
         recording, absent = time_sweep(session, options.case, options.working_set, extent)
         blocks = sweep_blocks(recording.cases, absent)
+    elif options.tails:
+        recording, tails = time_tails(session, options.case, int(options.extent or GROUPS))
+        blocks = tails_blocks(tails)
     else:
         recording, absent = time_cases(session, options.case, extent)
         blocks = stat_blocks(recording.cases, absent)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A file -> the numbers that each reader finds in it, with every digit -> a recording a side.
 
-Readers know benchmarks' output, and plain tables in Markdown or CSV:
+Readers know benchmarks' output, and plain tables in Markdown, CSV or aligned columns:
 
     | side   | getpid@epc (cycles) | getpid@break (cycles) |
     |--------|---------------------|-----------------------|
@@ -85,6 +85,12 @@ _SIDES = ("commit", "kernel", "version")
 _RULE = re.compile(r"\s*\|[\s|:-]+$")
 _HEADER = re.compile(r"(?:(.*?)\s*\()?([^()]+?)(?: per (?:system |sys)?call)?\)?")
 _CELL = re.compile(r"(~?[+-]?\d[\d,]*(?:\.\d+)?)\s*(%?)")
+
+# Aligned columns: a line of names that begins with blanks, and rows "SIDE: NUMBER NUMBER".
+_NAMES = re.compile(r"\s+[a-z_]\w*(?:\s+[a-z_]\w*)*\s*")
+_PLAIN = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_QUOTED = re.compile(r'"([A-Z]\w*)"')
+_UNIT = re.compile(r"\b(ns|us|cycle|cycles|ticks|instructions)\b")
 
 
 def read_lat_syscall(text: Text) -> Iterator[Number]:
@@ -176,11 +182,37 @@ def _number(line: int, heading: str, row: dict[str, str], header: str, cell: str
     return replace(number, metric=metric, unit="%", percent_of=of, lacks=lacks)
 
 
+def read_columns(text: Text) -> Iterator[Number]:
+    """Read tables of aligned columns, such as that of the ia64 series of 2005.
+
+    The unit is the last that the text above names.  The last names in quotes above tell several
+    numbers a case apart: "EPC", "BREAK" for `getpid@epc`, `getpid@break`.  Both must be there.
+    """
+    cases, units, entries = list[str](), list[str](), list[str]()
+    for number, _, line in text:
+        side, colon, rest = line.strip().rpartition(":")
+        published = rest.split()
+        if not (colon and side and published and all(map(_PLAIN.fullmatch, published))):
+            units += _UNIT.findall(line)
+            entries += _QUOTED.findall(line)
+            cases = line.split() if _NAMES.fullmatch(line) else []
+            continue
+        variants = len(published) // max(len(cases), 1)
+        chosen = list(dict.fromkeys(entries))[-variants:]
+        names = [f"{case}@{entry.lower()}" for case in cases for entry in chosen]
+        names = cases if variants == 1 else names
+        if units and len(names) == len(published):
+            unit = "cycles" if units[-1] == "cycle" else units[-1]
+            for case, value in zip(names, published, strict=True):
+                yield Number(number, side, case, UNITS[unit], value, unit)
+
+
 FORMATS = {
     "lat_syscall": read_lat_syscall,
     "per-call": read_per_call,
     "perf-bench": read_perf_bench,
     "table": read_table,
+    "columns": read_columns,
 }
 
 

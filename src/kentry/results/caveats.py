@@ -292,7 +292,8 @@ multiplexed = Template("multiplexed", "more counters than the cpu has: {} left o
 clock_jumped = Template("clock-jumped", "processes were dropped {} times: {}")
 coarse_clock = Template(
     "coarse-clock",
-    "the clock has steps of {:g} ns: the time of one call is a whole number of steps",
+    "the clock has steps of {:g} ns: the time of one call is a whole number of steps, and so are"
+    " percentiles",
 )
 slow_clock = Template(
     "slow-clock", "the vDSO has no clock here: each reading of the time is a system call"

@@ -7,8 +7,10 @@ Markup.format() escapes every text.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from itertools import accumulate, groupby
 from typing import Literal, NamedTuple
 
@@ -406,3 +408,12 @@ def spread(own: Distribution, label: str, beside: Distribution | None = None) ->
     plot.add(_CIRCLE, "total", across.at(value), _TOP + 8, 4, f"{value:.6g} {unit}")
     plot.unit(unit)
     return plot.drawing()
+
+
+def standing_alone(drawing: Markup) -> str:
+    """Returns a chart as a file: it has its own colours, and leads nowhere."""
+    style = files("kentry.show").joinpath("html", "charts.css").read_text(encoding="utf-8")
+    alone = re.sub(r'<a href="#[^>]*>|</a>', "", drawing)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" '
+    style = f"<style>{style}</style>"
+    return alone.replace("<svg ", head, 1).replace("<title>", f"{style}<title>", 1) + "\n"

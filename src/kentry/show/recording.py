@@ -33,13 +33,17 @@ _IN_MATRIX = (caveats.no_majority("", 0)["kind"], caveats.unrecorded_path("", 0)
 AddedByState = tuple[CaseComparison, State, State]
 
 
-def recording_layout(recording: Recording, added: Iterable[AddedByState] = ()) -> Layout:
-    """Lays out a recording, and what vector states add."""
+def recording_layout(
+    recording: Recording,
+    floor: Mapping[str, int] | None = None,
+    added: Iterable[AddedByState] = (),
+) -> Layout:
+    """Lays out a recording, with ratios to the counts of `floor`, and what vector states add."""
     arch, every = ARCHES.get(recording.kernel["arch"]), recording.cases
     counts: list[Block] = []
     if cases := cases_without_state(recording):
         numbers = {case.name: at for at, case in enumerate(every, start=1)}
-        counts += ["", _case_table(cases, numbers)]
+        counts += ["", _case_table(cases, floor or {}, numbers)]
         counts += recording_context_blocks(recording, cases)
     with_state = len(cells_of(recording))
     if with_state and arch:
@@ -94,9 +98,12 @@ def case_caveats(cases: Iterable[CaseResult]) -> Iterator[Caveat]:
                 yield caveat
 
 
-def _case_table(cases: Iterable[CaseResult], numbers: Mapping[str, int]) -> Table:
+def _case_table(
+    cases: Iterable[CaseResult], floor: Mapping[str, int], numbers: Mapping[str, int]
+) -> Table:
     firmware = any(case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics)
     columns = [text_column("case"), Column("instructions")]
+    columns += [Column("x floor")] if floor else []
     columns += [Column("firmware")] if firmware else []
     columns += [Column("windows"), text_column("other windows", wraps=True)]
     table = Table(columns, keys=2)
@@ -104,6 +111,9 @@ def _case_table(cases: Iterable[CaseResult], numbers: Mapping[str, int]) -> Tabl
         count, below = case.metrics[INSTRUCTIONS], case.metrics.get(_FIRMWARE)
         name = Cell(case.name, link=f"case-{numbers[case.name]}")
         cells: list[object] = [name, count.value]
+        if floor:
+            least = floor.get(case.name)
+            cells.append(f"{count.value / least:.1f}" if least else "-")
         cells += [below.value if below else 0] if firmware else []
         table.row(*cells, f"{count.agreeing} of {count.windows}", ", ".join(_other_windows(case)))
     return table

@@ -12,7 +12,7 @@ from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change_with_interval, fixed, level, percent, significant
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
-from kentry.time.measurements import LOOP, NS, Ending
+from kentry.time.measurements import LOOP, NS, SHARES, Ending, Tail
 from kentry.time.preflight import Finding
 
 # The width of the longest bar of a sweep, columns.
@@ -89,6 +89,21 @@ def sweep_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list
     )
     title = f"{CaseName.parse(cases[0].name).counted} among working sets"
     return [title, table, "", Prose(note, then=""), *_absent(absent)]
+
+
+def tails_blocks(tails: Sequence[Tail]) -> list[Block]:
+    """Returns percentiles of calls timed one by one."""
+    table = Table([text_column("case", most=40), *map(Column, ("calls", *SHARES, "max"))])
+    for tail in tails:
+        shares = [_value(tail.metrics[f"{word}_ns"])[0] for word in SHARES]
+        table.row(tail.name, tail.calls, *shares, tail.longest)
+    timers = sorted({tail.timer for tail in tails})
+    subtracted = " to ".join(map(str, dict.fromkeys((timers[0], timers[-1]))))
+    note = (
+        f"ns, each call by itself; {subtracted} ns that reading the clock takes are subtracted."
+        " A percentile has no digit beyond its interval from group to group."
+    )
+    return [table, "", Prose(note, then="")]
 
 
 def pair_blocks(rows: Sequence[TimedComparison], ending: Ending) -> list[Block]:

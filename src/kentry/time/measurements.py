@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What `kentry stat` measures: a table, a sweep over working sets, pairs, two kernels.
+"""What `kentry stat` measures: a table, a sweep over working sets, tails, pairs, two kernels.
 
 Each pair of cases has four slots, A B B A, in every group of a run.  So a group also compares A
 with A and B with B, and the noise floor is how much those differ.
@@ -12,6 +12,7 @@ what differs from boot to boot (pages, the timer's cpu) is no difference of the 
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,12 +34,15 @@ from kentry.stats.exact import UNDECIDED
 from kentry.stats.sequential import LOOKS, Look, plan_looks
 from kentry.stats.verdict import Effect, Group, compare_groups
 from kentry.time.sampling import (
+    CALLS,
     PILOT_GROUPS,
+    TURNS,
     Extent,
     Output,
     Process,
     Sampler,
     Settings,
+    quantile,
 )
 from kentry.time.session import Session
 
@@ -46,6 +50,8 @@ NS, LOOP = "ns", "loop_ns"
 IN_BLOCKS = "mean of processes, each its turns' 10th percentile of blocks"
 ONE_BY_ONE = "mean of processes, each of its calls but the longest 5 %, the clock's cost off"
 COUNTED = "mean of processes, each the median of its turns"
+# The percentiles of calls timed one by one.
+SHARES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 # The working sets of a sweep, bytes: each is twice the one before.
 SMALLEST, LARGEST = 32 << 10, 256 << 20
 # Of a sweep: the turns of a group (a walk over the largest set takes 30 ms, and a turn has a
@@ -61,6 +67,17 @@ _REMEDY = "Look at its boot loader; --boot says how kernels are switched."
 
 Metrics = Mapping[str, NoisyMetric]
 Rows = list[Effect | None]
+
+
+@dataclass(frozen=True)
+class Tail:
+    """One case's calls, ns each without the clock's cost, which is `timer`."""
+
+    name: str
+    calls: int
+    timer: int
+    metrics: dict[str, NoisyMetric]
+    longest: int
 
 
 def metrics_of(output: Output, name: str) -> dict[str, NoisyMetric]:
@@ -139,6 +156,26 @@ def metric(processes: Sequence[TimedProcess], unit: str, estimator: str) -> Nois
     )
 
 
+def tails_of(output: Output, names: Sequence[str]) -> list[Tail]:
+    """Returns the tails of the cases so far; the median reading of the clock is subtracted."""
+    tails = []
+    for name in names:
+        processes = [p for p in output.of_case(name) if p.bins and p.empty_bins]
+        if not processes:
+            continue
+        calls: Counter[int] = sum((process.bins for process in processes), Counter())
+        timer = quantile(sum((process.empty_bins for process in processes), Counter()), 0.5)
+        metrics = {}
+        for word, share in SHARES.items():
+            less = [_process(p, 1, (quantile(p.bins, share) - timer,), 0) for p in processes]
+            how = f"each the {word} of its calls, {timer} ns of the clock's taken off"
+            metrics[f"{word}_ns"] = metric(less, "ns", f"mean of groups, {how}")
+        longest = [_process(process, 1, (max(process.bins) - timer,), 0) for process in processes]
+        metrics["max_ns"] = metric(longest, "ns", "mean of groups, each its longest call")
+        tails.append(Tail(name, calls.total(), timer, metrics, max(calls) - timer))
+    return tails
+
+
 # --- one kernel ----------------------------------------------------------------------------
 
 
@@ -176,11 +213,7 @@ def time_sweep(
 ) -> tuple[Recording, dict[str, str]]:
     """Times one case behind walks through working sets; returns absent ones with reasons, too."""
     case = _one_case(session.machine.arch, cases or ["getppid"], "--working-set")
-    if CaseName.parse(case) != CaseName.parse(case).counted or CaseName.parse(case).calls > 1:
-        raise UserError(
-            f"--working-set times calls one by one itself, so it cannot take {case}.",
-            f"Write {CaseName.parse(case).call}.",
-        )
+    _check_plain([case], "--working-set")
     names, settings = sweep_names(case, sizes), Settings(turns=SWEEP_TURNS, cpu=session.cpu)
     sampler = Sampler(session.machine, names, settings, Output())
     so_far = partial(_record, session, sampler, sizes=len(names) // 2)
@@ -199,10 +232,36 @@ def _one_case(arch: Arch, cases: Sequence[str], flag: str) -> str:
     return names[0]
 
 
+def _check_plain(names: Sequence[str], flag: str) -> None:
+    for name in map(CaseName.parse, names):
+        if name != name.counted or name.calls > 1:
+            raise UserError(
+                f"{flag} times calls one by one itself, so it cannot take {name}.",
+                f"Write {name.call}.",
+            )
+
+
 def _record(session: Session, sampler: Sampler, **options: int) -> dict[str, Recording]:
     """Makes the recording of a sampler's cases; see Session.measuring()."""
     cases = {name: metrics_of(sampler.output, name) for name in dict.fromkeys(sampler.slots)}
     return {"": session.recording(sampler.output, cases, options)}
+
+
+def time_tails(session: Session, cases: Sequence[str], groups: int) -> tuple[Recording, list[Tail]]:
+    """Times calls of each case one by one, in this many groups."""
+    names = choose_timed(session.machine.arch, cases or ["getppid", "getpid", "invalid"])
+    _check_plain(names, "--tails")
+    sampler = Sampler(session.machine, names, Settings(cpu=session.cpu), Output())
+    calls = groups * TURNS * CALLS
+
+    def so_far() -> dict[str, Recording]:
+        cases = {tail.name: tail.metrics for tail in tails_of(sampler.output, names)}
+        return {"": session.recording(sampler.output, cases, {"calls": calls})}
+
+    title = f"timing {calls} calls of {', '.join(names)} one by one"
+    with session.measuring(title, so_far):
+        sampler.run_tails(groups)
+    return so_far()[""], tails_of(sampler.output, names)
 
 
 # --- comparisons ---------------------------------------------------------------------------

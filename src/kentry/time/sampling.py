@@ -7,7 +7,8 @@ guest/probe.c lists its lines.  They may come over a serial console: a damaged o
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
@@ -25,6 +26,10 @@ _PATIENCE, _PATIENCE_SECONDS = 10.0, 60.0
 PILOT_GROUPS = 4  # of the first run, which shows how long a group takes
 _LEAST_SECONDS = 1e-5  # of a group, whatever a coarse clock says
 _RUN_SECONDS = 1.0  # of a run: it is what a lost connection costs
+# Tails: an interval is over groups; a group has TURNS turns of CALLS calls.
+GROUPS, TURNS, CALLS = 10, 10, 10_000
+# A call with its readings of the clock takes less than this; and the patience for tails.
+_MOST_SECONDS_A_CALL, _TAILS_PATIENCE_SECONDS = 50e-6, 120.0
 GUEST_BOOTS = 8  # of a guest's table: fewer have no useful interval
 
 
@@ -32,7 +37,8 @@ GUEST_BOOTS = 8  # of a guest's table: fewer have no useful interval
 class Process:
     """A process, the calls in one of its blocks, and its samples: ns of blocks and empty blocks.
 
-    `counted` has (count, calls) of each turn by counter, the cost of reading it subtracted.
+    `counted` has (count, calls) of each turn by counter, the cost of reading it subtracted.  `bins`
+    and `empty_bins` count calls, and readings of the clock alone, by the low end of a bin, ns.
     """
 
     run: int
@@ -44,6 +50,8 @@ class Process:
     turns: list[list[int]] = field(default_factory=list)
     empties: list[list[int]] = field(default_factory=list)
     counted: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    bins: Counter[int] = field(default_factory=Counter)
+    empty_bins: Counter[int] = field(default_factory=Counter)
 
 
 class Clocks(NamedTuple):
@@ -128,10 +136,12 @@ class Output:
                     self.processes[key] = Process(*key, case, count, self.boot)
                     self.since_clock.append(key)
             case "t" | "o":
-                number, place, _, *values = map(int, text.split())
-                process = self.processes[self.run, number, place]
+                process, (_, *values) = self._numbers(text)
                 if min(values) >= 0:
                     (process.turns if word == "t" else process.empties).append(values)
+            case "h" | "e":
+                process, (ns, count) = self._numbers(text)
+                (process.bins if word == "h" else process.empty_bins)[ns] += count
             case "c":
                 group, slot, _, calls, *counters = text.split()
                 process = self.processes[self.run, int(group), int(slot)]
@@ -146,6 +156,11 @@ class Output:
                     counts.append((max(0, number - empty), int(calls)))
             case "clock":
                 self._take_clock(Clocks(*map(int, text.split())))
+
+    def _numbers(self, text: str) -> tuple[Process, list[int]]:
+        """Returns the process that a line names, and the line's other numbers."""
+        group, slot, *numbers = map(int, text.split())
+        return self.processes[self.run, group, slot], numbers
 
     def _take_clock(self, now: Clocks) -> None:
         if self.clocks:
@@ -182,6 +197,16 @@ def _jump(before: Clocks, now: Clocks) -> str:
     if abs(passed - raw) > raw * _CLOCK_DRIFT + _CLOCK_SLACK:
         return f"{passed / 1e9:.3f} s passed by one clock and {raw / 1e9:.3f} s by another"
     return ""
+
+
+def quantile(bins: Mapping[int, int], share: float) -> int:
+    """Finds the bin of the histogram's quantile; ValueError if the histogram is empty."""
+    rank, seen = share * sum(bins.values()), 0
+    for ns in sorted(bins):
+        seen += bins[ns]
+        if seen >= rank:
+            return ns
+    raise ValueError("an empty histogram")
 
 
 # --- runs of the probe ---------------------------------------------------------------------
@@ -295,6 +320,16 @@ class Sampler:
         a_group = output.run_ns / 1e9 / output.run_groups if output.run_groups else wall / groups
         self.group_seconds = max(a_group, _LEAST_SECONDS)
         self.run_overhead = max(0.0, wall - groups * a_group)
+
+    def run_tails(self, groups: int) -> None:
+        """Has the probe time groups of calls of each slot's case one by one."""
+        self.output.begin_run()
+        cpu, cases = f"cpu={self.settings.cpu}", f"cases={','.join(self.slots)}"
+        arguments = ["tails", f"groups={groups}", f"turns={TURNS}", f"calls={CALLS}", cpu, cases]
+        calls = groups * TURNS * CALLS * len(self.slots)
+        timeout = _TAILS_PATIENCE_SECONDS + _MOST_SECONDS_A_CALL * calls
+        self.machine.run_probe(arguments, timeout, self.output.take)
+        self.check(groups)
 
     def check(self, groups: int) -> None:
         """Raises MachineError if the output is of no use, or the last run lacks groups."""

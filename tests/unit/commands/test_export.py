@@ -10,14 +10,14 @@ from kentry.results.recording import write_recording
 from tests.builders import recording, timed
 
 
-def test_a_file_has_what_it_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counts, times, file = (tmp_path / name for name in ("counts.json", "times.json", "out.txt"))
+def test_it_writes_a_file_to_the_byte(tmp_path: Path) -> None:
+    counts, times, file = (tmp_path / name for name in ("counts.json", "times.json", "out.csv"))
     write_recording(recording({"getppid": [("el0_svc", 250)]}), counts)
     write_recording(timed({"getppid": 80.0, "getuid": 75.0}, groups=2), times)
-    words = ["export", str(counts), str(times), "--format", "benchfmt"]
-    assert main([*words, "-o", str(file)]) == 0
-    assert main(words) == 0
-    assert file.read_bytes().decode() == capsys.readouterr().out
+    assert main(["export", str(counts), str(times), "--format", "csv", "-o", str(file)]) == 0
+    lines = file.read_bytes().split(b"\r\n")
+    assert lines[0].startswith(b"kernel,arch,case,metric,") and len(lines) > 3
+    assert lines[-1] == b""
 
 
 def test_it_prints_and_names_what_is_left_out_on_standard_error(

@@ -71,6 +71,17 @@ def test_each_case_has_its_history_and_what_else_differs_is_said(
     assert names[1] in differs and names[2] not in differs
 
 
+def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path: Path) -> None:
+    pictures = []
+    for number in (1, 2):
+        picture = tmp_path / f"{number}.svg"
+        assert main(["log", *files, "--picture", str(picture)]) == 0
+        pictures.append(picture.read_text())
+    assert pictures[0] == pictures[1]
+    assert "+8" in pictures[0] and "-6" in pictures[0]
+    assert all(file[-12:] in pictures[0] for file in files)
+
+
 def test_a_count_that_no_context_has_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

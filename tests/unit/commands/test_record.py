@@ -8,11 +8,14 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.boot.exact import ExactOptions
 from kentry.cli import build_parser
-from kentry.commands import record
+from kentry.commands import measuring, record
 from kentry.commands.options import read
 from kentry.count.vector_units import boots
 from kentry.errors import UserError
 from kentry.results.case_name import USES
+from kentry.results.recording import Recording
+from kentry.study.plan import Unit
+from tests.builders import recording
 
 ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
 
@@ -36,6 +39,23 @@ def measurement(*words: str) -> ExactOptions:
 )
 def test_cases_and_lengths_make_one_list(words: list[str], chosen: list[str]) -> None:
     assert list(measurement(*words).cases) == chosen
+
+
+def test_the_floor_is_booted_on_the_processor_of_the_spec(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    booted: list[tuple[str, str]] = []
+
+    def measure_all(units: list[Unit]) -> list[Recording]:
+        booted.extend((unit.spec, unit.measurement.cpu) for unit in units)
+        return [recording({"getppid": [("el0_svc", 9)]})]
+
+    monkeypatch.setattr(measuring, "measure_all", measure_all)
+    for spec, cpu in (("debian:6.12,cpu=rpi5", "rpi5"), ("debian:6.12", "cortex-a72")):
+        words = ["record", spec, "--arch", "arm64", "--cpu", "cortex-a72", "--floor"]
+        options = read(record.Options, build_parser().parse_args(words))
+        assert measuring.floor_counts(spec, options) == {"getppid": 9}
+        assert booted.pop() == ("floor:", cpu)
 
 
 def test_a_case_of_ones_own_can_be_named(tmp_path: Path) -> None:

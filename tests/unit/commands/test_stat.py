@@ -64,6 +64,7 @@ def document(words: Sequence[str], capsys: Capture, kind: str, code: int = 0) ->
     [
         ("stat", ["--for", "6", "--case", "getppid,read,first-use+vec=each"]),
         ("stat-sweep", ["--case", "read", "--working-set", "64K,32K", "--for", "4"]),
+        ("stat-tails", ["--tails", "--case", "getppid,read"]),
         ("stat-pairs", ["--compare", "getppid", "getpid", "--compare", "read", "read"]),
         ("stat-undecided", ["--compare", "getppid", "noisy", "--for", "30"]),
     ],
@@ -76,10 +77,11 @@ def test_each_report_is_its_golden_file(
         "first-use+vec=each": "it has no time of its own",
         "read+cache=64K:code": "a program may not run code here that it has written",
     }
+    counters = "none:-13" if name == "stat-tails" else COUNTERS
     spread = 0.05 if name == "stat-undecided" else 0.001
-    use(FakePlace(ns, absent=absent, counters=COUNTERS, spread=spread))
+    use(FakePlace(ns, absent=absent, counters=counters, spread=spread))
     words = [word.replace("noisy", "getpid") for word in words]
-    more = [] if "--for" in words else ["--for", "60"]
+    more = [] if {"--for", "--tails"} & set(words) else ["--for", "60"]
     code = 3 if spread > 0.01 else 0
     golden(f"{name}.txt", said([*FAKE, *words, *more], capsys, code))
 
@@ -126,6 +128,23 @@ def test_what_the_probe_cannot_do_is_a_caveat(
     caveats = {one["kind"]: one["text"] for one in found["caveats"]}
     assert caveats.keys() == kinds.keys()
     assert all(text in caveats[kind] for kind, text in kinds.items())
+
+
+# --- a sweep, tails ------------------------------------------------------------------
+
+
+def test_tails_as_json_have_percentiles(use: Use, capsys: Capture) -> None:
+    use(FakePlace(NS))
+    words = [*FAKE, "--tails", "--case", "getppid", "--for", "2"]
+    found = document(words, capsys, "recording-1")
+    assert found["options"] == {"calls": 200_000}
+    metrics = found["cases"][0]["metrics"]
+    assert {name: metric["value"] for name, metric in metrics.items()} == {
+        "p50_ns": 80,
+        "p99_ns": 80,
+        "p99.9_ns": 320,
+        "max_ns": 80_000,
+    }
 
 
 # --- comparisons ---------------------------------------------------------------------
@@ -260,6 +279,13 @@ def test_a_table_for_real(capsys: Capture) -> None:
         assert len(metric["samples"]) == 12
         assert metric["interval"][0] <= metric["value"] <= metric["interval"][1]
         assert 0 < case["metrics"]["loop_ns"]["value"] < metric["value"]
+
+
+@pytest.mark.slow
+def test_tails_for_real(capsys: Capture) -> None:
+    found = document([*REAL, "--tails", "--case", "getppid", "--for", "2"], capsys, "recording-1")
+    values = [metric["value"] for metric in found["cases"][0]["metrics"].values()]
+    assert values == sorted(values) and len(values) == 4
 
 
 @pytest.mark.slow

@@ -132,7 +132,7 @@ def test_more_windows_fail_nothing() -> None:
     for sides, verdict in (((new, old), WORSE), ((old, new), BETTER)):
         found = compare(*sides, metrics=["fetches.32"])
         assert [row.verdict for row in found.metrics] == [verdict]
-        assert not re.search("^ *not ok", ktap(found).text, re.MULTILINE)
+        assert not re.search("^ *not ok", ktap([found]).text, re.MULTILINE)
 
 
 def test_of_several_paths_that_are_the_same_the_modal_one_is_shown() -> None:

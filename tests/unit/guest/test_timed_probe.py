@@ -244,6 +244,23 @@ def test_behind_a_walk_each_call_is_timed_by_itself(walk: str) -> None:
     assert [len(turn) for turn in process.empties] == [3, 3]
 
 
+def test_a_histogram_has_every_call() -> None:
+    lines = run("tails", "groups=2", "turns=3", "calls=48", "cases=getppid,read")
+    output = taken(lines)
+    assert lines[-1] == "end groups=2"
+    assert not said(lines, "t") + said(lines, "o") + said(lines, "c")
+    assert len(output.processes) == 4
+    # From the shortest to the longest.
+    for group, slot in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        rows = [text.split() for text in said(lines, "h")]
+        starts = [int(row[2]) for row in rows if row[:2] == [str(group), str(slot)]]
+        assert starts == sorted(set(starts))
+    for process in output.processes.values():
+        assert process.calls == 1
+        assert process.bins.total() == 3 * 48
+        assert process.empty_bins.total() == 3 * (48 // 16 + 1)
+
+
 @pytest.mark.slow
 def test_a_case_that_does_not_do_what_it_should_has_failed() -> None:
     # The probe is given no file descriptor more, so its first openat fails.

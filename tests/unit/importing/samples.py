@@ -103,9 +103,19 @@ With the patch:
 V=1 260.0 ns/call (2600000000 ns / 10000000 iters)
 """
 
+COLUMNS = """\
+A "TEST".  In the table below, "FAST" is for one way and "SLOW" for another.
+All numbers are cycle counts.
+
+\t\t\t\t  getpid\t  getuid
+ Baseline (of a tree):\t40\t254\t232\t249
+ Use ar:br:40\t245\t217\t242
+"""
+
 ALL = {
     "lat_syscall": LAT_SYSCALL,
     "perf-bench": PERF_BENCH,
     "per-call": PER_CALL,
+    "columns": COLUMNS,
     "table": "\n".join((MARKDOWN, TICKS, CSV, PERCENTAGES)),
 }

@@ -92,6 +92,21 @@ def test_where_side_case_and_unit_may_stand(
     assert values(table) == [number]
 
 
+def test_aligned_columns_take_names_and_unit_from_the_text_above() -> None:
+    cases = ("getpid@fast", "getpid@slow", "getuid@fast", "getuid@slow")
+    rows = {(5, "Baseline (of a tree)"): "40 254 232 249", (6, "Use ar:br"): "40 245 217 242"}
+    assert values(samples.COLUMNS) == [
+        (line, side, case, "cycles", number)
+        for (line, side), numbers in rows.items()
+        for case, number in zip(cases, numbers.split(), strict=True)
+    ]
+    assert values("In us:\n  getpid\nold: 1.5\n") == [(3, "old", "getpid", "ns", "1.5")]
+    # Neither unit nor names.
+    for text in ("  getpid\nold: 40\n", "In ns:\n  getpid\nold: 40 50\n"):
+        with pytest.raises(UserError):
+            imported(text)
+
+
 def test_a_table_of_commits_has_them_as_sides() -> None:
     table = "| commit | instructions per syscall |\n|---|---|\n| abc (the change) | ~250 |\n"
     assert values(table) == [(3, "abc (the change)", "syscall", "all-instructions", "~250")]
@@ -221,6 +236,7 @@ def test_the_published_numbers_of_a_case_page(name: str, amounts: list[float]) -
     [
         "\n".join(["-- " + "a" * 3900] * 500 + [LINE] * 500),
         "\n".join(["a:1 " * 900] * 200 + [LINE]),
+        "In ns:\n  getpid\n" + "x: " + "1 " * 1900 + "\n" + "row: 5\n" * 5000,
         *(f"{LINE}\n{long}\n{long}%\n" for long in ("9" * 10**5, "1 " * 50_000, "| " * 50_000)),
     ],
 )

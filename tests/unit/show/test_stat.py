@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from kentry.results.comparison import TimedComparison
 from kentry.results.recording import NoisyMetric, Recording
-from kentry.show.stat import pair_blocks, stat_blocks, stat_layout
+from kentry.show.stat import pair_blocks, stat_blocks, stat_layout, tails_blocks
 from kentry.show.text import to_text
 from kentry.stats.sequential import plan_looks
 from kentry.stats.verdict import Effect
-from kentry.time.measurements import Ending
+from kentry.time.measurements import Ending, Tail
 from kentry.time.preflight import Finding
 from tests.builders import processes, timed
 
@@ -146,3 +146,16 @@ def test_the_machine_is_named_in_plain_text() -> None:
     assert lines[0] == "Linux 6.12.95+deb12-arm64 (arm64) on ssh:bench"
     assert lines[1].startswith("Neoverse-N1 r3p1, Board")
     assert lines[1].endswith("kvm, cpu 3") and "\x1b" not in lines[1]
+
+
+# --- tables ----------------------------------------------------------------------------
+
+
+def test_tails_tell_the_time_of_the_clock() -> None:
+    recording = timed({"getppid": 80.0, "read": 120.0}, groups=4)
+    metrics = {"p50_ns": metric(80.0, 1.0), "p99_ns": metric(93.0, 10.0)}
+    metrics["p99.9_ns"] = metric(400.0, None)
+    tails = [Tail("getppid", 1000, 17, metrics, 9000), Tail("read", 1000, 20, metrics, 9500)]
+    text = to_text(stat_layout(recording, tails_blocks(tails), []))
+    assert re.search(r"^getppid +1000 +80 +93 +400 +9000$", text, re.M)
+    assert "17 to 20 ns" in text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The probe's lines and runs: what it is told, what is kept, what is an error; sweeps."""
+"""The probe's lines and runs: what it is told, what is kept, what is an error; tails, sweeps."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from kentry.errors import MachineError, UserError
 from kentry.results.case_name import parse_size
-from kentry.time.measurements import metrics_of, sweep_names
-from kentry.time.sampling import MOST_SLOTS, Output, Sampler, Settings
+from kentry.time.measurements import Tail, metrics_of, sweep_names, tails_of
+from kentry.time.sampling import CALLS, MOST_SLOTS, TURNS, Output, Sampler, Settings, quantile
 from tests import places
-from tests.places import FakePlace
+from tests.places import TIMER_NS, FakePlace
 
 SECOND = 1_000_000_000
 
@@ -193,6 +193,24 @@ def test_what_the_reading_of_a_counter_counts_is_taken_off_and_never_more() -> N
     assert samples.counted == {"user-cycles": [(0, 2)], "kernel-cycles": [(4, 2)]}
 
 
+@pytest.mark.parametrize(
+    ("bins", "share", "value"),
+    [
+        ({10: 1}, 0.5, 10),
+        ({10: 50, 20: 50}, 0.5, 10),
+        ({10: 49, 20: 51}, 0.5, 20),
+        ({20: 1, 10: 99}, 0.99, 10),
+        ({20: 2, 10: 98}, 0.99, 20),
+        ({10: 998, 20: 1, 30: 1}, 0.999, 20),
+        ({10: 997, 20: 1, 30: 2}, 0.999, 30),
+    ],
+)
+def test_a_quantile_is_the_first_bin_with_so_many_below_or_in_it(
+    bins: dict[int, int], share: float, value: int
+) -> None:
+    assert quantile(bins, share) == value
+
+
 NS = {"getppid": 80.0, "read": 120.0}
 LITTLE = Settings(turns=1, blocks=2, block_ns=1000, cpu=5, seed=40)
 
@@ -261,6 +279,43 @@ def test_fewer_groups_than_were_asked_for_are_an_error() -> None:
     one.run_in_one(2)
     with pytest.raises(MachineError, match="2 of 5"):
         one.check(5)
+
+
+def timed(place: FakePlace, *names: str, groups: int = 2) -> list[Tail]:
+    output = Output()
+    Sampler(place, names, Settings(cpu=3), output).run_tails(groups)
+    return tails_of(output, names)
+
+
+def test_percentiles_are_of_the_calls_without_the_clock() -> None:
+    tails = timed(FakePlace({"getppid": 80.0, "read": 120.0}), "getppid", "read")
+    assert [tail.name for tail in tails] == ["getppid", "read"]
+    for tail, ns in zip(tails, (80, 120), strict=True):
+        assert tail.calls == 2 * TURNS * CALLS
+        assert tail.timer == TIMER_NS
+        # Two of a thousand take four times as long, and one a group a thousand times.
+        values = [tail.metrics[f"{word}_ns"].value for word in ("p50", "p99", "p99.9")]
+        assert values == [ns, ns, 4 * ns]
+        assert tail.longest == 1000 * ns
+
+
+def test_the_groups_are_the_sample() -> None:
+    place = FakePlace({"getppid": 80.0}, drift=5.0)
+    (tail,) = timed(place, "getppid", groups=10)
+    told = f"tails groups=10 turns={TURNS} calls={CALLS} cpu=3 cases=getppid"
+    assert place.runs == [told.split()]
+    samples = tail.metrics["p50_ns"].samples
+    assert [one.group for one in samples] == list(range(10))
+    assert samples[-1].values > samples[0].values
+    assert tail.metrics["p50_ns"].interval is not None
+
+
+def test_an_absent_case_is_left_out_and_an_error_if_all_are() -> None:
+    place = FakePlace({"getppid": 80.0}, absent={"first-use+vec=each": "it has no time of its own"})
+    names = ["first-use+vec=each", "getppid"]
+    assert [one.name for one in timed(place, *names)] == ["getppid"]
+    with pytest.raises(MachineError, match="first-use.vec=each"):
+        timed(place, names[0])
 
 
 def test_a_sweep_begins_without_a_walk_and_goes_from_32_kib_to_256_mib_by_twos() -> None:

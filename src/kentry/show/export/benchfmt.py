@@ -49,7 +49,7 @@ def benchfmt(recordings: Sequence[Recording]) -> Export:
 def _counts(case: CaseResult) -> dict[str, Metric]:
     """Return the counts that have a value, by their unit: per call, or per window of several calls.
 
-    The probe's own instructions are there only if the kernel has none.
+    The probe's own instructions are there only if the kernel has none.  CSV has the other metrics.
     """
     kernel, firmware = case.metrics.get(_INSTRUCTIONS), case.metrics.get(_FIRMWARE)
     hidden = {

@@ -2,8 +2,9 @@
 """What servers and the kernel's test runners read: KTAP; of a check JUnit and GitHub's annotations.
 
 KTAP version 1 (Documentation/dev-tools/ktap.rst) has no place for a number, so numbers are
-diagnostics, directly before the test's result.  A row of a comparison is a test that fails if it is
-worse, a budget one that fails if the case is over it.
+diagnostics, directly before the test's result.  A case of a recording is a test that passes because
+it was measured.  A row of a comparison is a test that fails if it is worse, a budget one that fails
+if the case is over it.  Several files are a test each, with theirs as subtests.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kentry.results.comparison import CaseComparison, Comparison, TimedComparison
-from kentry.results.recording import OF_LAYOUT
+from kentry.results.recording import OF_LAYOUT, CaseResult, Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.comparison import bare_change, timed_values
 from kentry.show.export import common
-from kentry.show.numbers import level, percent
+from kentry.show.numbers import level, percent, with_interval
 from kentry.show.provenance import kernel_name
 from kentry.show.studies import row_sentence, summary
 from kentry.stats import exact
@@ -96,14 +97,31 @@ class _Test(NamedTuple):
     passed: bool
     diagnostics: tuple[str, ...]
     skipped: str = ""
+    subtests: tuple[_Test, ...] = ()
 
 
-def ktap(comparison: Comparison) -> common.Export:
-    """Write a test for each row of a comparison."""
-    sides = (("old", comparison.old), ("new", comparison.new))
-    about = [f"{side}: {kernel_name(measured.kernel)}" for side, measured in sides]
-    about += [f"note: {caveat['text']}" for caveat in comparison.caveats]
-    return common.Export("\n".join(_block(list(map(_row_test, comparison.rows)), about)) + "\n")
+def ktap(inputs: Sequence[Recording | Comparison]) -> common.Export:
+    """Write the files' tests: of one file at the top, of several below a test each."""
+    recordings = iter(common.labels([file for file in inputs if isinstance(file, Recording)]))
+    names, files = [], []
+    for file in inputs:
+        if isinstance(file, Recording):
+            names.append(next(recordings))
+            about = [kernel_name(file.kernel)]
+            tests = tuple(_case_test(case) for case in file.cases)
+        else:
+            names.append(f"{file.old.kernel['spec']} to {file.new.kernel['spec']}")
+            about = [f"old: {kernel_name(file.old.kernel)}", f"new: {kernel_name(file.new.kernel)}"]
+            tests = tuple(_row_test(row) for row in file.rows)
+        about += [f"note: {caveat['text']}" for caveat in file.caveats]
+        passed = all(test.passed for test in tests)
+        files.append(_Test("", passed, tuple(about), subtests=tests))
+    if len(files) == 1:
+        lines = _block(files[0].subtests, files[0].diagnostics)
+    else:
+        tests_of = zip(files, common.numbered(names), strict=True)
+        lines = _block([test._replace(name=name) for test, name in tests_of], ())
+    return common.Export("\n".join(lines) + "\n")
 
 
 def check_ktap(check: Check) -> str:
@@ -125,11 +143,38 @@ def _block(tests: Sequence[_Test], about: Sequence[str]) -> Iterator[str]:
     yield f"1..{len(tests)}"
     yield from (f"# {text}" for text in about)
     for number, test in enumerate(tests, start=1):
-        yield from (f"# {text}" for text in test.diagnostics)
+        if test.subtests:
+            block = _block(test.subtests, test.diagnostics)
+            yield from (f"  {line}" for line in block)
+        else:
+            yield from (f"# {text}" for text in test.diagnostics)
         result = "ok" if test.passed else "not ok"
         skip = f" # SKIP {test.skipped}" if test.skipped else ""
         # "#" begins a directive.
         yield f"{result} {number} {common.printable(test.name).replace('#', '_')}{skip}"
+
+
+def _case_test(case: CaseResult) -> _Test:
+    about = []
+    for metric, count in case.metrics.items():
+        calls = f" of {case.parsed.calls} calls" if case.parsed.calls > 1 else ""
+        windows = f"{count.agreeing} of {count.windows} windows{calls}"
+        about.append(f"{metric}: {count.value}, exact, {windows}")
+    for metric, timed in common.timed_metrics(case).items():
+        value, interval = with_interval(timed.value, timed.interval)
+        at = f" at {level(timed.confidence)}" if timed.confidence else ""
+        parts = [
+            f"{value} {timed.unit}",
+            f"interval {interval}{at}" if interval else "no interval",
+            *([] if timed.floor is None else [f"floor {percent(100 * timed.floor)}"]),
+            f"{len(timed.samples)} processes",
+        ]
+        about.append(f"{metric}: {', '.join(parts)}")
+    decided = case.noisy or all(count.is_decided for count in case.metrics.values())
+    reason = "" if decided else "undecided: less than half of the windows agree"
+    return _Test(
+        case.name, True, tuple(f"{common.printable(case.name)}: {line}" for line in about), reason
+    )
 
 
 def _row_test(row: CaseComparison | TimedComparison) -> _Test:

@@ -1,24 +1,61 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Which formats there are, and the files that each of them takes."""
+"""Which formats there are, the files that each of them takes, and the plainest: CSV."""
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kentry.errors import UserError, did_you_mean
 from kentry.results.comparison import read_comparison
-from kentry.results.recording import Recording, read_recording
+from kentry.results.recording import CaseResult, Recording, read_recording
 from kentry.show.export.benchfmt import benchfmt
 from kentry.show.export.ci import ktap
-from kentry.show.export.common import Export
+from kentry.show.export.common import Export, printable
 from kentry.show.export.profiles import folded, speedscope
+
+_SAMPLES = "kernel,arch,case,metric,unit,build,boot,group,slot,calls,block,value,times"
+
+
+def csv_samples(recordings: Sequence[Recording]) -> Export:
+    """Write CSV as in RFC 4180, a row a sample; those of the clock alone are of METRIC-empty."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(_SAMPLES.split(","))
+    for recording in recordings:
+        for row in (row for case in recording.cases for row in _rows(recording, case)):
+            writer.writerow([printable(cell) if isinstance(cell, str) else cell for cell in row])
+    return Export(text.getvalue())
+
+
+def _rows(recording: Recording, case: CaseResult) -> Iterator[Sequence[object]]:
+    side = (recording.kernel["spec"], recording.kernel["arch"], case.name)
+    # A row a value of a count, with the windows that had it: these have no process.
+    none = (None, None, None, None)
+    for metric, count in case.metrics.items():
+        # The unit of most exact metrics is what their name begins with.
+        unit = metric.partition(".")[0]
+        if unit not in ("lines", "pages", "bytes", "fetches", "functions"):
+            unit = "bytes" if metric.endswith(".bytes") else "instructions"
+        for value, times in count.samples:
+            yield (*side, metric, unit, *none, case.parsed.calls, None, value, times)
+    # A row a block, in the order of the process.
+    for metric, noisy in case.noisy.items():
+        for process in noisy.samples:
+            origin = (process.build, process.boot, process.group, process.slot, process.calls)
+            for name, values in ((metric, process.values), (f"{metric}-empty", process.empties)):
+                for block, taken in enumerate(values):
+                    yield (*side, name, noisy.unit, *origin, block, taken, 1)
+
 
 # What makes the formats of recordings.
 _MAKERS: dict[str, Callable[[Sequence[Recording]], Export]] = {
     "benchfmt": benchfmt,
+    "csv": csv_samples,
     "folded": folded,
     "speedscope": speedscope,
 }
-FORMATS = ("benchfmt", "ktap", "folded", "speedscope")
+FORMATS = ("benchfmt", "ktap", "csv", "folded", "speedscope")
 
 
 def export_files(files: Sequence[Path], name: str) -> Export:
@@ -26,14 +63,9 @@ def export_files(files: Sequence[Path], name: str) -> Export:
     if name not in FORMATS:
         meant = did_you_mean(name, FORMATS)
         raise UserError(f"Unknown format '{name}'.{meant}", f"Formats: {', '.join(FORMATS)}.")
+    # KTAP has a place for verdicts, so it takes comparisons too.
     if name == "ktap":
-        comparison = read_comparison(files[0]) if len(files) == 1 else None
-        if comparison is None:
-            raise UserError(
-                "KTAP is made of the verdicts of one comparison.",
-                "Name what kentry diff --json or kentry stat --compare --json printed.",
-            )
-        return ktap(comparison)
+        return ktap([read_comparison(file) or read_recording(file) for file in files])
     recordings = []
     for file in files:
         # A pipe can be read once.
