@@ -2,7 +2,11 @@
 """Programs that play others, and waits for processes that should end."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+# Seconds that a test waits for what must come by itself: a busy machine may take as long.
+PATIENCE = 1200
 
 
 def script(file: Path, text: str) -> Path:
@@ -13,24 +17,27 @@ def script(file: Path, text: str) -> Path:
     return file
 
 
+def awaited(true: Callable[[], object], seconds: float = PATIENCE) -> bool:
+    """Whether it is true, or becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not (now := bool(true())) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return now
+
+
 def pid_in(file: Path) -> int:
-    """The process id that a program writes to `file` within some seconds."""
-    deadline = time.monotonic() + 20
-    while not file.exists() or not file.read_text().strip():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    """The process id that a program writes to `file`."""
+    assert awaited(lambda: file.exists() and file.read_text().strip())
     return int(file.read_text())
 
 
-def gone(pid: int, seconds: float = 10) -> bool:
-    """Whether the process is dead, or is within some seconds."""
-    deadline = time.monotonic() + seconds
-    while True:
+def gone(pid: int, seconds: float = PATIENCE) -> bool:
+    """Whether the process is dead, or dies in time."""
+
+    def dead() -> bool:
         try:
-            if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
-                return True
+            return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
         except OSError:
             return True
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(0.02)
+
+    return awaited(dead, seconds)

@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from kentry.host.cache import cache_dir
 from kentry.kernels import build
 from kentry.results.studies import NO_BUILD
 from tests.histories import History, make
+from tests.processes import awaited
 
 from .conftest import or_skip, timed
 from .test_record import kentry
@@ -34,8 +34,6 @@ ARCH = ARCHES["riscv64"]
 SEED = 1
 # Steps that a run makes before it is killed.
 KILLED_AFTER = 4
-# From the first build on a machine with other work to a few steps; seconds.
-PATIENCE = 1200
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +62,9 @@ def found(history: History) -> dict[str, Any]:
     with timed(f"kentry bisect of {len(history.kinds)} commits for {ARCH.name}, killed once"):
         argv = [sys.executable, "-m", "kentry", *bisect_words(history)]
         process = subprocess.Popen(argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + PATIENCE
-        before: list[dict[str, Any]] = []
-        while process.poll() is None and len(before) < KILLED_AFTER:
-            assert time.monotonic() < deadline, "no step was made"
-            time.sleep(0.1)
-            before = steps_of(state)
+        # From the first build on a machine with other work to a few steps.
+        assert awaited(lambda: len(steps_of(state)) >= KILLED_AFTER or process.poll() is not None)
+        before = steps_of(state)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         assert len(before) >= KILLED_AFTER

@@ -24,6 +24,7 @@ from kentry.kernels.resolve import resolve
 from kentry.path import metrics
 from kentry.results.recording import Instruction
 from tests.places import silent
+from tests.processes import PATIENCE
 
 from .conftest import GetEmulator, or_skip, tell, timed
 
@@ -114,7 +115,7 @@ def run_program(
     argv = [*emulator.argv, "-machine", arch.machine, "-cpu", find_processor(arch).qemu(), *BOOT]
     argv += [LOAD_OPTION[arch.name], str(program), "-plugin", ",".join(plugin)]
     with timed(f"{program.name} under QEMU {emulator.version}"):
-        subprocess.run(argv, env=emulator.env, check=True, timeout=60)
+        subprocess.run(argv, env=emulator.env, check=True, timeout=PATIENCE)
     return parse_trace(folder / "trace")
 
 
@@ -261,6 +262,6 @@ def test_wrong_arguments_are_refused(
     (tmp_path / "bad").write_text("irq ffff\nnonsense\n")
     words = [f"{native}/kentry.so", *filter(None, [arguments.format(tmp_path)])]
     argv = [*emulator.argv, "-machine", arch.machine, *BOOT, *more, "-plugin", ",".join(words)]
-    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert ended.returncode != 0
     assert complaint in ended.stderr

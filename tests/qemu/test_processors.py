@@ -18,6 +18,7 @@ from kentry.host.cache import kept_file
 from kentry.host.process import run
 from tests import ROOT
 from tests.places import silent
+from tests.processes import PATIENCE
 
 from .conftest import GetEmulator, timed
 from .test_record import KERNEL, fetched, kentry
@@ -45,7 +46,7 @@ def test_qemu_has_the_processor_from_the_version_on_that_the_table_says(
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
         said = [line for line in done.stderr.splitlines() if "warning:" not in line]
         assert (done.returncode == 0) == (emulator.numbers >= row.since), (choice, said)

@@ -34,6 +34,7 @@ from kentry.vector.replay import check
 from kentry.vector.trace import VectorTrace, read_trace
 from kentry.vector.tracing import trace_workload
 from tests.places import silent
+from tests.processes import PATIENCE
 from tests.unit.vector.traces import columns_of
 
 from .conftest import GetEmulator, skip, timed
@@ -341,5 +342,5 @@ def started(
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )

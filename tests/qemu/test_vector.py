@@ -22,6 +22,7 @@ from kentry.kernels.config import Request
 from kentry.kernels.resolve import line_up
 from tests.builders import validate
 from tests.places import silent
+from tests.processes import PATIENCE
 
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source
@@ -198,7 +199,7 @@ def _ticks(program: Path, image: Path, folder: Path, get_emulator: GetEmulator) 
         "panic=-1 quiet console=ttyAMA0 nokaslr randomize_kstack_offset=off",
     ]
     with timed("fp-pidbench, debian:6.12 (arm64)"):
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
     rows = re.findall(r"^([\w ]+?): *(\d+)\s*$", done.stdout.replace("\r", ""), re.MULTILINE)
     return {label: int(number) for label, number in rows}
 

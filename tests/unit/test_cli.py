@@ -14,6 +14,7 @@ import pytest
 from kentry.cli import build_parser, main
 from kentry.results.recording import write_recording
 from tests.builders import recording
+from tests.processes import PATIENCE
 
 OLD = recording({"getppid": [("el0_svc", 40), ("__arm64_sys_getppid", 14)], "invalid": [("a", 9)]})
 NEW = recording({"getppid": [("el0_svc", 43), ("__arm64_sys_getppid", 14)], "invalid": [("a", 9)]})
@@ -57,7 +58,7 @@ def test_a_reader_that_goes_away_is_no_error(files: tuple[str, str]) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(20) == 128 + signal.SIGPIPE
+    assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
 
 
 def test_kentry_alone_explains_itself_in_ten_lines(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +95,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
     write_recording(OLD, pipe)
-    out, _ = reader.communicate(timeout=20)
+    out, _ = reader.communicate(timeout=PATIENCE)
     assert json.loads(out)["schema"] == "kentry/recording/1"
     assert pipe.is_fifo()
     link, target = tmp_path / "link.json", tmp_path / "target.json"

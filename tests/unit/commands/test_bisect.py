@@ -28,6 +28,7 @@ from kentry.study import commits as study_commits
 from kentry.study.bisection import _only_comments
 from kentry.study.commits import State
 from tests.builders import recording, timed, validate
+from tests.processes import PATIENCE
 from tests.unit.kernels import sources
 
 # COMMIT FILE: each commit's tree has its recording; one that does not build has none.
@@ -322,7 +323,7 @@ def test_operands_are_checked_while_another_bisection_of_the_tree_runs(tree: Tre
     argv = [sys.executable, "-m", "kentry", "bisect", "--good", commits[0], *own]
     with FileLock(State(tree.folder).folder / "lock"):
         for words in (("--bad", "v9.9"), ("--bad", commits[1], "--case", "nosuch")):
-            done = subprocess.run([*argv, *words], check=False, timeout=60)
+            done = subprocess.run([*argv, *words], check=False, timeout=PATIENCE)
             assert done.returncode == 2
 
 

@@ -13,6 +13,7 @@ from kentry.arch import host_arch
 from kentry.host.native import probe_file
 from kentry.machines.machine import CommandResult, Machine
 from kentry.time.preflight import check, describe, gather, parse_lines, paths_to_read
+from tests.processes import PATIENCE
 
 LINE = 255  # bytes, without the new line
 MOST = 64 << 10
@@ -20,7 +21,9 @@ MOST = 64 << 10
 
 def run(paths: str) -> list[str]:
     argv = [str(probe_file(host_arch())), f"facts={paths}"]
-    text = subprocess.run(argv, capture_output=True, check=True, timeout=60).stdout.decode("ascii")
+    text = subprocess.run(argv, capture_output=True, check=True, timeout=PATIENCE).stdout.decode(
+        "ascii"
+    )
     assert text.startswith(f"kentry-probe start {host_arch().name}\n")
     assert text.endswith("\n")
     return text.splitlines()

@@ -9,8 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from kentry.arch import host_arch
 from kentry.boot.probe_protocol import PREFIX
 from kentry.host.native import probe_file
 from kentry.time.sampling import Output
-from tests.processes import gone
+from tests.processes import PATIENCE, awaited, gone
 
 # linux/prctl.h
 PR_SET_MDWE, PR_GET_MDWE = 65, 66
@@ -32,7 +31,7 @@ LITTLE = ("groups=1", "turns=2", "blocks=3", "block_ns=2000", "seed=1")
 def run(*words: str, before: Sequence[str] = (), **options: Any) -> list[str]:
     argv = [*before, str(probe_file(host_arch())), *words]
     done = subprocess.run(
-        argv, stdout=subprocess.PIPE, text=True, check=True, timeout=60, **options
+        argv, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE, **options
     )
     assert all(line.startswith(PREFIX) for line in done.stdout.splitlines())
     return [line.removeprefix(PREFIX) for line in done.stdout.splitlines()]
@@ -316,14 +315,6 @@ def stopped_with_children(process: subprocess.Popen[str]) -> list[int]:
     raise AssertionError("the probe has ended")
 
 
-def awaited(true: Callable[[], bool]) -> bool:
-    """Whether it becomes true within seconds."""
-    end = time.monotonic() + 10
-    while not true() and time.monotonic() < end:
-        time.sleep(0.001)
-    return true()
-
-
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_its_processes_end_with_it(endless: subprocess.Popen[str], number: signal.Signals) -> None:
     children = stopped_with_children(endless)
@@ -427,7 +418,7 @@ def test_processes_that_there_are_end_where_one_more_cannot_be_had() -> None:
         text = subprocess.check_output(
             [*before, file, "time", *LITTLE, "cases=getppid,getpid,gettid,getuid"],
             text=True,
-            timeout=20,
+            timeout=PATIENCE,
             user=54321 if root else None,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (3, 3)),
         )
@@ -441,7 +432,7 @@ def test_what_could_not_be_written_is_no_whole_run() -> None:
     os.set_blocking(writing, False)
     words = ["time", "groups=100000", *LITTLE[1:], "cases=getppid,getpid"]
     # Nobody reads until it has ended: it fills the pipe, and is told so.
-    done = subprocess.run([str(probe_file(host_arch())), *words], stdout=writing, timeout=60)
+    done = subprocess.run([str(probe_file(host_arch())), *words], stdout=writing, timeout=PATIENCE)
     os.close(writing)
     with os.fdopen(reading) as stream:
         text = stream.read()

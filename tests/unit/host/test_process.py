@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kentry.host.process import Exit, child, run, supervise
-from tests.processes import gone, pid_in
+from tests.processes import PATIENCE, gone, pid_in
 
 
 def play(text: str, timeout: float = 20.0, **more: Any) -> tuple[list[str], Exit]:
@@ -52,12 +52,19 @@ def test_check_sees_stderr_and_ends_the_program() -> None:
         play("echo bad >&2; sleep 1000", check=refuse)
 
 
-def test_lines_come_as_they_are_printed() -> None:
-    times: list[float] = []
-    supervise(
-        ["sh", "-c", "echo a; sleep 0.5; echo b"], 20, lambda line: times.append(time.monotonic())
-    )
-    assert times[1] - times[0] > 0.3
+def test_lines_come_as_they_are_printed(tmp_path: Path) -> None:
+    """It prints what it is told when its first line was taken."""
+    os.mkfifo(file := tmp_path / "answer")
+    answer = f"echo a; read -r x <{file}; echo $x"
+    lines: list[str] = []
+
+    def take(line: str) -> None:
+        lines.append(line)
+        if line == "a":
+            file.write_text("b\n")
+
+    supervise(["sh", "-c", answer], 20, take)
+    assert lines == ["a", "b"]
 
 
 def test_an_end_without_a_newline_is_no_line() -> None:
@@ -115,7 +122,7 @@ def test_progress_puts_the_end_off_ten_times_at_most() -> None:
     begun = time.monotonic()
     end = play("sleep 1000", timeout=0.3, progress=lambda: next(numbers))[1]
     assert end.stopped == "after 0.3 s without progress"
-    assert 2.5 < time.monotonic() - begun < 10
+    assert time.monotonic() - begun > 2.5
 
 
 @pytest.mark.slow
@@ -154,7 +161,7 @@ def test_no_program_outlives_kentry(tmp_path: Path, how: signal.Signals, call: s
     parent = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.DEVNULL)
     pid = pid_in(tmp_path / "pid")
     parent.send_signal(how)
-    parent.wait(20)
+    parent.wait(PATIENCE)
     assert gone(pid)
 
 
@@ -197,7 +204,7 @@ def test_an_interrupt_that_python_drops_still_ends_the_wait(tmp_path: Path) -> N
         "    print('interrupted')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.stdout == "interrupted\n"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kentry.host.cache import scratch_folder
-from tests.processes import pid_in
+from tests.processes import PATIENCE, pid_in
 
 
 @pytest.fixture(autouse=True)
@@ -58,5 +58,5 @@ def test_many_runs_at_once_do_not_disturb_each_other(scratch: Path) -> None:
         "        assert (folder / 'trace').read_text() == 'x'\n"
     )
     runs = [subprocess.Popen([sys.executable, "-c", text]) for _ in range(4)]
-    assert [run.wait(60) for run in runs] == [0, 0, 0, 0]
+    assert [run.wait(PATIENCE) for run in runs] == [0, 0, 0, 0]
     assert not folders(scratch)

@@ -241,9 +241,9 @@ def test_the_published_numbers_of_a_case_page(name: str, amounts: list[float]) -
     ],
 )
 def test_a_long_text_takes_no_time(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert imported(text).numbers
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_side_is_a_recording() -> None:

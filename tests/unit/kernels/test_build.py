@@ -26,7 +26,7 @@ from kentry.host.cache import cache_dir, read_manifest
 from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
-from tests.processes import script
+from tests.processes import PATIENCE, script
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, put, revision
@@ -435,7 +435,7 @@ def wait_for(process: subprocess.Popen[str], word: str) -> None:
 def test_two_at_once_build_it_once(tmp_path: Path) -> None:
     linux = sources.repository(tmp_path / "linux", PREBUILT)
     both = [kentry(linux), kentry(linux)]
-    texts = [process.communicate(timeout=60)[0] for process in both]
+    texts = [process.communicate(timeout=PATIENCE)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted("checking out" in text for text in texts) == [False, True]
     assert texts[0].splitlines()[-1] == texts[1].splitlines()[-1]

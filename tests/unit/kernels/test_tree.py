@@ -16,7 +16,7 @@ import pytest
 from kentry.errors import KernelError, UserError
 from kentry.kernels.patches import apply_patches, read_patches
 from kentry.kernels.repository import Git, Repository, Revision
-from tests.processes import script
+from tests.processes import PATIENCE, script
 from tests.unit.kernels import sources
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, git, revision
@@ -416,7 +416,7 @@ def test_patches_wait_for_no_other_kentry_and_touch_no_file(grown: Path) -> None
     with other.locked(Said()):
         thread = threading.Thread(target=lambda: patched.append(applied(old, grown)), daemon=True)
         thread.start()
-        thread.join(timeout=60)
+        thread.join(timeout=PATIENCE)
     assert patched[0]
     assert sources.listing(old.repository.work) == before
     again = applied(old, grown)

@@ -7,20 +7,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
+from tests.processes import awaited
 from tests.processes import script as write_script
 
 FORCE = "KENTRY_TEST_FORCE"
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin")
-
-_START_SECONDS = 20
 
 
 def skip(reason: str) -> None:
@@ -100,13 +98,13 @@ class Server:
         (self.folder / "ssh_config").write_text("\n".join([*lines, ""]))
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return
+        def answers() -> bool:
             assert self.process and self.process.poll() is None, self.log()
-            assert time.monotonic() < deadline, self.log()
-            time.sleep(0.05)
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return True
+            return False
+
+        assert awaited(answers), self.log()
 
     def log(self) -> str:
         return (self.folder / "log").read_text(errors="replace")
@@ -122,8 +120,8 @@ class Server:
         return [int(word) for word in children.read_text().split()]
 
     def no_session(self) -> bool:
-        """Whether every session has ended, or does within some seconds."""
-        return _within(lambda: not self.sessions())
+        """Whether every session has ended, or ends in time."""
+        return awaited(lambda: not self.sessions())
 
     def probes(self) -> list[int]:
         """The processes that run from a folder of kentry's there."""
@@ -135,8 +133,8 @@ class Server:
         return found
 
     def no_probe(self) -> bool:
-        """Whether no probe runs there any more, or none does within some seconds."""
-        return _within(lambda: not self.probes())
+        """Whether no probe runs there any more, or none does in time."""
+        return awaited(lambda: not self.probes())
 
     def cut(self) -> None:
         """Ends every connection, as a cable does that is pulled out."""
@@ -152,15 +150,6 @@ class Server:
             self.process.kill()
             self.process.wait()
             self.process = None
-
-
-def _within(there: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + _START_SECONDS
-    while not there():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def _descendants(pid: int) -> list[int]:

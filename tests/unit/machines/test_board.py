@@ -3,7 +3,6 @@
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from kentry.machines import machine
 from kentry.machines.board import BoardMachine, open_board
 from kentry.machines.machine import CommandResult, MachineOptions
 from kentry.machines.open import open_machine
+from tests.processes import awaited
 
 # A server or a board answers in seconds, not in milliseconds.
 pytestmark = pytest.mark.slow
@@ -140,9 +140,8 @@ def test_a_command_that_ends_the_machine_is_not_waited_for(tmp_path: Path, probe
         assert isinstance(place, BoardMachine)
         place.leave(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"])
         assert place.left() is None
-        deadline = time.monotonic() + 20
-        while (result := place.left()) is None and time.monotonic() < deadline:
-            time.sleep(0.1)
+        assert awaited(place.left)
+        result = place.left()
     assert result == CommandResult(3, "a  b\n", "c\n")
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The guest's command line, and runs of emulators that only play one."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,10 +149,8 @@ def test_a_guest_that_misbehaves_is_one_sentence(
     tmp_path: Path, script: str, words: str, options: dict[str, Any]
 ) -> None:
     timeout = options.pop("timeout", 1) if "sleep" in script else 20
-    begun = time.monotonic()
     with pytest.raises(MachineError, match=words) as caught:
         play(tmp_path, script, timeout, **options)
-    assert time.monotonic() - begun < 10
     assert "extra data" not in caught.value.detail
     assert caught.value.lines == ["kentry-probe start arm64"] * script.count("start") + [  # type: ignore[attr-defined]
         "kentry-probe end cases=1"

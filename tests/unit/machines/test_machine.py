@@ -14,6 +14,7 @@ from kentry.errors import MachineError, UserError
 from kentry.machines import machine
 from kentry.machines.machine import CommandResult, Machine, MachineOptions, ShellMachine
 from kentry.machines.open import open_machine
+from tests.processes import PATIENCE
 from tests.unit.machines.sshd import Server, serving
 
 OLD, NEW = "6.1.0-1-arm64", "6.12.3-arm64"
@@ -265,10 +266,10 @@ def test_a_machine_behind_ssh_is_booted_and_measured_again(server: Server) -> No
     server.start()
     lines: list[str] = []
     words = ["n=3", "paths=0", "cases=getppid"]
-    options = MachineOptions(switch="own-boot {}", boot_timeout=30)
+    options = MachineOptions(switch="own-boot {}", boot_timeout=PATIENCE)
 
     with open_machine("ssh:target", options) as place:
-        place.run_probe(words, 30, lines.append)
+        place.run_probe(words, PATIENCE, lines.append)
         (folder,) = server.tmp.iterdir()
 
         def waiting(fraction: float | None, now: str) -> None:
@@ -284,7 +285,7 @@ def test_a_machine_behind_ssh_is_booted_and_measured_again(server: Server) -> No
 
         place.boot(NEW, waiting)
         assert (server.folder / "asked").read_text() == f"{NEW}\n"
-        place.run_probe(words, 30, lines.append)
+        place.run_probe(words, PATIENCE, lines.append)
     assert lines.count("kentry-probe end cases=1") == 2
     assert not list(server.tmp.iterdir())
 
@@ -300,7 +301,7 @@ def test_kexec_behind_ssh(server: Server) -> None:
     image.touch()
     (server.folder / f"initrd.img-{NEW}").touch()
     server.start()
-    options = MachineOptions(boot_timeout=30)
+    options = MachineOptions(boot_timeout=PATIENCE)
     with open_machine("ssh:target", options) as place:
         place.boot(str(image), lambda fraction, now: None)
     said = (server.folder / "kexec").read_text().splitlines()

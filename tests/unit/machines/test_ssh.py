@@ -22,7 +22,7 @@ from kentry.machines.open import open_machine
 from kentry.machines.ssh import destination_of
 from kentry.time.measurements import Schedule, compare_pairs
 from kentry.time.session import open_session
-from tests.processes import gone
+from tests.processes import PATIENCE, gone
 from tests.unit.machines.sshd import Server, make_key, serving
 
 # A server or a board answers in seconds, not in milliseconds.
@@ -247,7 +247,7 @@ def test_nothing_is_left_when_kentry_ends_and_no_probe_if_it_is_killed(
 ) -> None:
     with _endless(started) as child:
         child.send_signal(how)
-        child.wait(30)
+        child.wait(PATIENCE)
     assert nothing_left(started) or how == signal.SIGKILL
     assert started.no_probe()
 

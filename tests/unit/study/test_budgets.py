@@ -196,7 +196,7 @@ def test_a_line_is_that_of_the_file_below_a_value_of_several_lines(tmp_path: Pat
     ],
 )
 def test_a_large_file_is_no_hang(tmp_path: Path, text: str, seconds: float) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     with contextlib.suppress(UserError):
         assert read(tmp_path, text).all[-1].line == 5_001
-    assert time.monotonic() - began < seconds
+    assert time.process_time() - began < seconds
