@@ -34,6 +34,9 @@ demo: setup
 test-setup: setup
 	scripts/install-packages packages/test.txt
 
+# Bytecode is kept even where the environment forbids it: else each process compiles all of kentry.
+test test-quick: export PYTHONDONTWRITEBYTECODE =
+
 # A file of tests is one process's, since its tests share what they build.
 test: test-setup
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)

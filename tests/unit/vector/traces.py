@@ -47,10 +47,10 @@ def trace_of(rows: Sequence[Row], tasks: int = 4, **meta: Any) -> VectorTrace:
 def random_rows(size: int, tasks: int = 4, seed: int = 1) -> list[Row]:
     """Rows that are no run of any kernel, but that a file must keep."""
     generator = random.Random(seed)
-    ns, rows = 10**9, []
+    ns, rows, events = 10**9, [], list(Event)
     for _ in range(size):
         ns += int(generator.expovariate(1 / 3000))
-        event = generator.choice(list(Event))
+        event = generator.choice(events)
         rows.append((event, generator.randrange(tasks), ns, generator.randrange(tasks)))
     return rows
 
