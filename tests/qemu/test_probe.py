@@ -4,6 +4,7 @@
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from kentry.arch import Arch
 from kentry.boot.exact import ExactOptions
 from kentry.compare.counted import compare
+from kentry.host.native import probe_file
 from kentry.results.recording import CaseResult, Recording
 from kentry.stats.exact import BETTER, WORSE
 from tests import ROOT
@@ -94,19 +96,20 @@ def differing(old: Recording, new: Recording) -> list[str]:
     return found
 
 
+@cache
+def usual(arch: str) -> Recording:
+    return recorded(fetched(KERNEL, arch), ExactOptions(CASES, timeout=600))
+
+
 @pytest.mark.parametrize("made", [by_another_compiler, with_a_case_more])
 def test_another_probe_counts_the_same(arch: Arch, made: object, tmp_path: Path) -> None:
     assert callable(made)
-    kernel = fetched(KERNEL, arch.name)
-    probes = {}
-    for name, words in (("usual", []), ("other", made(arch, tmp_path))):
-        probes[name] = tmp_path / name / f"probe-{arch.name}"
-        make = ["make", "-s", "-C", str(ROOT / "guest"), f"OUT={probes[name].parent}", *words]
-        subprocess.run([*make, str(probes[name])], check=True)
-    assert probes["usual"].read_bytes() != probes["other"].read_bytes()
-    old, new = (
-        recorded(kernel, ExactOptions(CASES, probe=probe, timeout=600)) for probe in probes.values()
-    )
+    other = tmp_path / "other" / f"probe-{arch.name}"
+    make = ["make", "-s", "-C", str(ROOT / "guest"), f"OUT={other.parent}", *made(arch, tmp_path)]
+    subprocess.run([*make, str(other)], check=True)
+    assert probe_file(arch).read_bytes() != other.read_bytes()
+    old = usual(arch.name)
+    new = recorded(fetched(KERNEL, arch.name), ExactOptions(CASES, probe=other, timeout=600))
     assert differing(old, new) == []
     # Contexts are not the same: when the probe is interrupted depends on how long it runs, and
     # so does what the kernel's allocators have then.

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,16 @@ def test_a_kernel_without_an_entry_instruction_says_so_and_measures_the_rest() -
     assert any(caveat["kind"] == "case-absent" for caveat in result.caveats)
 
 
+@cache
+def randomised(arch: str) -> Recording:
+    options = ExactOptions(("getppid",), rounds=1, randomise=True)
+    return recorded(fetched(KERNEL, arch), options)
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
-    kernel = fetched(KERNEL, arch)
-    steady = recorded(kernel, ExactOptions(("getppid",), rounds=1))
-    random = recorded(kernel, ExactOptions(("getppid",), rounds=1, randomise=True))
+    steady = recorded(fetched(KERNEL, arch), ExactOptions(("getppid",), rounds=1))
+    random = randomised(arch)
     before, after = steady.cases[0], random.cases[0]
     assert after.metrics["instructions"].value > before.metrics["instructions"].value
     assert {c["kind"] for c in random.caveats} >= {"randomised"}
@@ -172,8 +178,7 @@ def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
 
 
 def test_a_randomised_run_shows_the_pools_refill_as_another_path() -> None:
-    kernel = fetched(KERNEL, "riscv64")
-    case = recorded(kernel, ExactOptions(("getppid",), rounds=1, randomise=True)).cases[0]
+    (case,) = randomised("riscv64").cases
     assert "random pool refill" in {path.why for path in case.paths}
 
 

@@ -90,7 +90,7 @@ def test_two_boots_are_the_same_bytes(get_emulator: GetEmulator, tmp_path: Path)
 def test_what_never_ends_is_stopped_and_what_was_counted_kept(get_emulator: GetEmulator) -> None:
     get_emulator(find_arch("arm64"), BACKPORTS)
     endless = find_workload(["while :; do read -r line </proc/uptime; done"])
-    workload, ending = run("arm64", endless, timeout=60)
+    workload, ending = run("arm64", endless, timeout=30)
     assert (ending.status, workload.complete) == (None, False)
     row = workload.row("openat")
     assert row

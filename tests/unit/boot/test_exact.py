@@ -11,6 +11,7 @@ from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner
 from kentry.errors import GuestError, TraceError
 from tests.builders import image_kernel
 from tests.places import silent
+from tests.processes import PATIENCE
 from tests.unit.boot.conftest import argument, fake_qemu
 
 TRACE = """\
@@ -27,7 +28,7 @@ end 1000
 GOOD = "echo kentry-probe start arm64; echo kentry-probe end cases=1"
 
 
-def play(folder: Path, script: str, timeout: float = 20, **options: Any) -> GuestRun:
+def play(folder: Path, script: str, timeout: float = PATIENCE, **options: Any) -> GuestRun:
     """Runs `script` in the emulator's place."""
     emulator = str(fake_qemu(folder, script))
     all_options = ExactOptions(("getppid", "read"), timeout=timeout, emulator=emulator, **options)
@@ -128,7 +129,7 @@ def test_a_guest_that_misbehaves_is_one_sentence(tmp_path: Path, script: str, wo
     if script == "exit 1":
         script = "echo 'qemu: could not load kernel' >&2; exit 1"
     with pytest.raises(GuestError, match=words) as caught:
-        play(tmp_path, script, timeout=1 if "sleep" in script and "#1" not in script else 20)
+        play(tmp_path, script, timeout=1 if "sleep" in script and "#1" not in script else PATIENCE)
     assert "oops" not in words or "x0" in caught.value.detail
     assert "\x1b" not in str(caught.value) + caught.value.detail
 

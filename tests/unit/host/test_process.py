@@ -15,7 +15,7 @@ from kentry.host.process import Exit, child, run, supervise
 from tests.processes import PATIENCE, gone, pid_in
 
 
-def play(text: str, timeout: float = 20.0, **more: Any) -> tuple[list[str], Exit]:
+def play(text: str, timeout: float = PATIENCE, **more: Any) -> tuple[list[str], Exit]:
     lines: list[str] = []
     ran = supervise(["sh", "-c", text], timeout, lines.append, **more)
     return lines, ran
@@ -55,7 +55,7 @@ def test_check_sees_stderr_and_ends_the_program() -> None:
 def test_lines_come_as_they_are_printed(tmp_path: Path) -> None:
     """The second is printed when the first was taken."""
     text = f"echo a; until [ -d {tmp_path}/a ]; do sleep 0.05; done; echo b"
-    supervise(["sh", "-c", text], 20, lambda line: (tmp_path / line).mkdir())
+    supervise(["sh", "-c", text], PATIENCE, lambda line: (tmp_path / line).mkdir())
     assert (tmp_path / "b").exists()
 
 
@@ -136,7 +136,9 @@ def test_an_error_in_taking_a_line_ends_the_program(tmp_path: Path) -> None:
         raise ValueError(line)
 
     with pytest.raises(ValueError, match="^first$"):
-        supervise(["sh", "-c", f"echo $$ > {tmp_path}/pid; echo first; sleep 1000"], 20, refuse)
+        supervise(
+            ["sh", "-c", f"echo $$ > {tmp_path}/pid; echo first; sleep 1000"], PATIENCE, refuse
+        )
     assert gone(int((tmp_path / "pid").read_text()))
 
 
@@ -173,7 +175,7 @@ def test_what_writes_at_its_end_does_so_when_kentry_is_interrupted(tmp_path: Pat
     parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
     pid = pid_in(tmp_path / "pid")
     parent.send_signal(signal.SIGINT)
-    assert parent.communicate(timeout=20)[0] == "3\ninterrupted\n"
+    assert parent.communicate(timeout=PATIENCE)[0] == "3\ninterrupted\n"
     assert (tmp_path / "counts").read_text() == "counts\n"
     assert gone(pid)
 

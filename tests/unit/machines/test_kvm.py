@@ -14,6 +14,7 @@ from kentry.machines.kvm import KvmMachine
 from kentry.machines.machine import MachineOptions
 from tests.builders import image_kernel
 from tests.places import silent
+from tests.processes import PATIENCE
 from tests.unit.boot.conftest import fake_qemu
 from tests.unit.kernels.conftest import cache  # noqa: F401
 
@@ -91,7 +92,7 @@ def test_what_a_command_line_does_not_take_is_said(tmp_path: Path) -> None:
         place_of(tmp_path, ICOUNT).command(("odd=" + "/proc/version," * 100,))
 
 
-def play(tmp_path: Path, script: str, timeout: float = 20, **options: Any) -> list[str]:
+def play(tmp_path: Path, script: str, timeout: float = PATIENCE, **options: Any) -> list[str]:
     """Runs `script` in QEMU's place; the lines of the probe, which an error has in `lines`."""
     place = place_of(tmp_path, replace(ICOUNT, **options), script)
     lines: list[str] = []
@@ -148,7 +149,7 @@ START = "echo kentry-probe start arm64"
 def test_a_guest_that_misbehaves_is_one_sentence(
     tmp_path: Path, script: str, words: str, options: dict[str, Any]
 ) -> None:
-    timeout = options.pop("timeout", 1) if "sleep" in script else 20
+    timeout = options.pop("timeout", 1) if "sleep" in script else PATIENCE
     with pytest.raises(MachineError, match=words) as caught:
         play(tmp_path, script, timeout, **options)
     assert "extra data" not in caught.value.detail
