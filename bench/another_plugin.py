@@ -32,7 +32,8 @@ from kentry.boot.emulator import (
     machine_argv,
 )
 from kentry.boot.initramfs import Entry, archive
-from kentry.host.apt import RELEASES, AptRoot, find_mirror
+from kentry.host.archive import RELEASES, Archive
+from kentry.host.mirror import find_mirror
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.resolve import resolve
 
@@ -57,8 +58,8 @@ def quiet(fraction: float | None, now: str) -> None:
     """Says nothing of progress."""
 
 
-def unpacked(root: AptRoot, package: str, folder: Path) -> Path:
-    """The files of Debian's newest package of that name."""
+def unpacked(root: Archive, package: str, folder: Path) -> Path:
+    """The files of the package of that name."""
     deb = root.download(root.candidates(re.escape(package), quiet)[-1], quiet)
     subprocess.run(["dpkg-deb", "--extract", str(deb), str(folder)], check=True)
     return folder
@@ -88,7 +89,7 @@ def source_of_qemu(version: str, folder: Path) -> Path:
 def plugin(version: str, folder: Path) -> Path:
     """QEMU's insn.c as a plugin."""
     source, host = source_of_qemu(version, folder), host_arch()
-    glib = unpacked(AptRoot(host.debian, RELEASES[0]), "libglib2.0-dev", folder / "glib") / "usr"
+    glib = unpacked(Archive(host.debian, RELEASES[0]), "libglib2.0-dev", folder / "glib") / "usr"
     (config,) = glib.glob("lib/*/glib-2.0/include")
     headers = [source / "include" / "qemu", glib / "include" / "glib-2.0", config]
     built = folder / "insn.so"
@@ -170,7 +171,7 @@ def main(names: list[str]) -> int:
         for word in names or PROCESSORS:
             arch, cpu = find_arch(word.partition("/")[0]), word.partition("/")[2]
             release = next(one for one in RELEASES if arch.debian not in one.without)
-            root = AptRoot(arch.debian, release)
+            root = Archive(arch.debian, release)
             files = unpacked(root, "busybox-static", folder / f"busybox-{arch.name}")
             kernel = resolve(SPEC, arch, quiet)
             # Below usr/ from Debian 13 on.

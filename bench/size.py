@@ -23,13 +23,13 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 505,
     "arch": 1656,
-    "boot": 2577,
+    "boot": 2537,
     "commands": 3422,
     "compare": 2343,
     "count": 1933,
-    "host": 1556,
+    "host": 1988,
     "importing": 448,
-    "kernels": 3904,
+    "kernels": 3930,
     "machines": 1305,
     "models": 986,
     "path": 1253,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38255
+TESTS_BUDGET = 38711
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

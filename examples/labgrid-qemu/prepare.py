@@ -9,6 +9,7 @@ KERNEL is a spec of kentry's, FOLDER is where env.yaml is.  Debian's packages, w
 
 from __future__ import annotations
 
+import re
 import shutil
 import stat
 import sys
@@ -17,7 +18,8 @@ from pathlib import Path
 from kentry.arch import Arch, find_arch
 from kentry.boot.initramfs import Entry, archive
 from kentry.errors import FetchError
-from kentry.host.apt import RELEASES, AptRoot, file_tree
+from kentry.host.archive import RELEASES, Archive
+from kentry.host.unpack import files_of
 from kentry.kernels.resolve import resolve
 
 # cttyhack gives the shell the console for a terminal, so that ^C reaches what runs in it.
@@ -45,18 +47,14 @@ def busybox(arch: Arch) -> bytes:
     for release in RELEASES:
         if arch.debian in release.without:
             continue
-        root = AptRoot(arch.debian, release)
+        root = Archive(arch.debian, release)
         with root.locked(silent):
             found = root.candidates("busybox-static", silent)
             if not found:
                 continue
             deb = root.download(found[0], silent)
-            with file_tree(deb, "Try again.") as tar:
-                for member in tar:
-                    if member.name.endswith("/busybox") and member.isfile():
-                        content = tar.extractfile(member)
-                        assert content
-                        return content.read()
+            for _, content in files_of(deb, re.compile(".*/busybox"), "Try again."):
+                return content
     raise FetchError(f"Debian has no busybox-static for {arch.name}.")
 
 

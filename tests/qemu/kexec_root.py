@@ -16,11 +16,11 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import Arch
 from kentry.boot.initramfs import Entry, archive
-from kentry.host.apt import RELEASES, AptRoot
-from kentry.host.process import need, run
+from kentry.host.archive import RELEASES, Archive
+from kentry.host.unpack import extract
 from tests.places import silent
 
-_LIBRARIES = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu")
+_LIBRARIES = "lib/x86_64-linux-gnu"
 _INTERPRETER = "lib64/ld-linux-x86-64.so.2"
 _PACK = """\
 PATH=/bin:/sbin:/usr/bin:/usr/sbin
@@ -32,10 +32,10 @@ mount -t proc"""
 
 def unpack(arch: Arch, folder: Path) -> None:
     """Debian's kexec-tools and all that it needs, below `folder`; FetchError."""
-    root = AptRoot(arch.debian, RELEASES[0])
+    root = Archive(arch.debian, RELEASES[0])
     with root.locked(silent):
         for deb in root.download_closure(["kexec-tools"], silent):
-            run([need("dpkg-deb"), "-x", str(deb), str(folder)])
+            extract(deb, folder, "")
 
 
 def libraries(folder: Path, program: Path, seen: set[str]) -> Iterator[Path]:
@@ -48,27 +48,25 @@ def libraries(folder: Path, program: Path, seen: set[str]) -> Iterator[Path]:
         if name in seen:
             continue
         seen.add(name)
-        file = next(
-            folder / where / name for where in _LIBRARIES if (folder / where / name).is_file()
-        )
+        file = folder / "usr" / _LIBRARIES / name
         yield file
         yield from libraries(folder, file, seen)
 
 
 def root_of(folder: Path, init: str, kernels: Sequence[Path]) -> bytes:
     """kexec from `folder`, with the kernels in /boot; `init` is the example's."""
-    kexec = folder / "sbin/kexec"
+    kexec = folder / "usr/sbin/kexec"
     files = {
         "init": init.replace("mount -t proc", _PACK, 1).encode(),
         "sbin/kexec": kexec.read_bytes(),
         # In the package it is a link to a whole path.
-        _INTERPRETER: (folder / _LIBRARIES[0] / Path(_INTERPRETER).name).read_bytes(),
+        _INTERPRETER: (folder / "usr" / _LIBRARIES / Path(_INTERPRETER).name).read_bytes(),
     }
     for file in libraries(folder, kexec, set()):
-        files[f"{_LIBRARIES[0]}/{file.name}"] = file.read_bytes()
+        files[f"{_LIBRARIES}/{file.name}"] = file.read_bytes()
     for image in kernels:
         files[f"boot/{image.name}"] = image.read_bytes()
-    folders = ("boot", "lib", _LIBRARIES[0], "lib64", "sbin", "usr")
+    folders = ("boot", "lib", _LIBRARIES, "lib64", "sbin", "usr")
     made = [
         (Entry(name, inode, stat.S_IFDIR | 0o755), b"") for inode, name in enumerate(folders, 1)
     ]

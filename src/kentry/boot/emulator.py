@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which QEMU runs the guest, QEMU's command line, and the kernel's.
 
-QEMU is the installed one, or a private copy that nobody installs: the distribution's own packages,
-fetched and verified by apt and unpacked below kentry's cache.  It stays as it is until it is
-deleted there: a count belongs to an emulator's version, so a copy that renewed itself would change
-numbers by itself.
+QEMU is the installed one, or a private copy that nobody installs: Debian's packages, fetched,
+verified and unpacked below kentry's cache, with the libraries that they need.  It stays as it is
+until it is deleted there: a count belongs to an emulator's version, so a copy that renewed itself
+would change numbers by itself.
 
 The guest is untrusted: no network device, QEMU's seccomp sandbox on, no default devices, its
 memory and file size limited.
@@ -15,7 +15,6 @@ import os
 import platform
 import re
 import resource
-import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,11 @@ from pathlib import Path
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.arch.processors import Processor, machine_for, words_for
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
-from kentry.host.apt import RELEASES, AptRoot, host_root
+from kentry.host.archive import RELEASES, Archive, Release
 from kentry.host.cache import cache_dir, fresh_folder, held
 from kentry.host.packages import remedy
 from kentry.host.process import need, run
+from kentry.host.unpack import extract
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update
 
@@ -56,16 +56,15 @@ def find_emulator(
 ) -> Emulator:
     """The QEMU for `arch` that `choice` names: "installed", "backports", "newest" or a file.
 
-    "backports" is that of this machine's release, using this machine's libraries; "newest" that of
-    the newest release kentry knows, with libraries of its own.  Both are fetched on first use.
+    "backports" is that of this machine's release, "newest" that of the newest release kentry knows,
+    both with libraries of their own.  They are fetched on first use.
     MissingToolError when it is not there, too old, or cannot load plugins; UserError when
     `choice` is none of the four.
     """
     if choice == INSTALLED:
         return _asked((need(arch.qemu),), {}, arch)
     if choice == NEWEST:
-        root = AptRoot(host_arch().debian, RELEASES[-1])
-        return _private(_copy(root, "whole", update), arch, own_libraries=True)
+        return _private(_copy(RELEASES[-1], update), arch)
     if choice == BACKPORTS:
         try:
             name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
@@ -77,8 +76,7 @@ def find_emulator(
                 f"kentry knows no backports for this machine's system ({name or 'no code name'}).",
                 f"Choose --emulator {NEWEST}, {INSTALLED} or a file.",
             )
-        root = host_root(host_arch().debian, release)
-        return _private(_copy(root, "host", update), arch, own_libraries=False)
+        return _private(_copy(release, update), arch)
     if os.sep not in choice:
         raise UserError(f"Unknown emulator '{choice}'.", _ANOTHER)
     path = Path(choice).expanduser()
@@ -146,7 +144,7 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
     return Emulator(argv, version[1], numbers, env)
 
 
-def _private(root: Path, arch: Arch, *, own_libraries: bool) -> Emulator:
+def _private(root: Path, arch: Arch) -> Emulator:
     """Returns the emulator of an unpacked copy below `root`."""
     program = root / "usr/bin" / arch.qemu
     if not program.is_file():
@@ -155,12 +153,9 @@ def _private(root: Path, arch: Arch, *, own_libraries: bool) -> Emulator:
     folders = ("usr/share/qemu", "usr/share/seabios")
     argv = [str(program), *(word for folder in folders for word in ("-L", str(root / folder)))]
     modules = _only(root, "usr/lib/*/qemu")
-    env, libraries = {"QEMU_MODULE_DIR": str(modules)}, str(modules.parent)
-    if own_libraries:
-        loader = _only(root, "usr/lib/*/ld-linux*.so.*")
-        return _asked((str(loader), "--library-path", libraries, *argv), env, arch)
-    # What this machine lacked is in the copy too.
-    return _asked(tuple(argv), env | {"LD_LIBRARY_PATH": libraries}, arch)
+    loader = _only(root, "usr/lib/*/ld-linux*.so.*")
+    libraries = ("--library-path", str(modules.parent))
+    return _asked((str(loader), *libraries, *argv), {"QEMU_MODULE_DIR": str(modules)}, arch)
 
 
 def _only(root: Path, pattern: str) -> Path:
@@ -173,33 +168,21 @@ def _only(root: Path, pattern: str) -> Path:
     return paths[0]
 
 
-def _copy(root: AptRoot, kind: str, update: Update) -> Path:
-    """The folder with the backports QEMU of `root`'s release, unpacked on first use."""
-    folder = cache_dir("emulators") / f"{root.release.name}-{kind}-{root.arch}"
+def _copy(release: Release, update: Update) -> Path:
+    """The folder with the backports QEMU of a release, unpacked on first use."""
+    archive = Archive(host_arch().debian, release)
+    folder = cache_dir("emulators") / f"{release.name}-whole-{archive.arch}"
     with held(folder.with_name(f"{folder.name}.lock"), update, "another kentry that fetches QEMU"):
         if folder.is_dir():
             return folder
-        suite = next(suite for suite in root.release.suites if suite.endswith("-backports"))
+        suite = next(suite for suite in release.suites if suite.endswith("-backports"))
         packages = sorted({arch.qemu_split_package for arch in ARCHES.values()})
-        keep = {*packages, "qemu-system-common", "qemu-system-data"}
-        with fresh_folder(folder) as work:
-            debs = root.download_closure(packages, update, suite)
-            try:
-                for number, deb in enumerate(debs):
-                    package = deb.name.partition("_")[0]
-                    # apt upgrades the emulators of other architectures too.
-                    if package in keep or not package.startswith("qemu-system-"):
-                        update(number / len(debs), f"unpacking {package}")
-                        run([need("dpkg-deb"), "--extract", str(deb), str(work)])
-            except subprocess.CalledProcessError as err:
-                raise KentryError(
-                    "A package of QEMU's cannot be unpacked.",
-                    "Is the disk full?",
-                    err.stderr.strip(),
-                ) from err
-            finally:
-                for deb in debs:
-                    deb.unlink(missing_ok=True)
+        with fresh_folder(folder) as work, archive.locked(update):
+            debs = archive.download_closure(packages, update, suite)
+            for number, (deb, package) in enumerate(debs.items()):
+                update(number / len(debs), f"unpacking {package.package}")
+                extract(deb, work, "Try again.")
+                deb.unlink()
     return folder
 
 

@@ -16,8 +16,8 @@ from kentry.commands.options import ResultOptions, flag
 from kentry.count.self_test import self_test
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, KentryError, MissingToolError, UserError
 from kentry.host import sandbox
-from kentry.host.apt import find_mirror
 from kentry.host.cache import cache_dir
+from kentry.host.mirror import find_mirror
 from kentry.host.native import plugin_file, probe_file
 from kentry.host.packages import install_command
 from kentry.host.process import need, status_clause

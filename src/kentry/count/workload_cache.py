@@ -13,7 +13,7 @@ from kentry.count.cache import of_kernel
 from kentry.count.workload import run_workload
 from kentry.errors import GuestError, RecordingError
 from kentry.host import interrupt
-from kentry.host.apt import Release
+from kentry.host.archive import Release
 from kentry.host.cache import cache_dir, check_room, digest_of, sha256_of
 from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel

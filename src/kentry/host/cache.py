@@ -51,7 +51,7 @@ def no_space_is_an_error(path: Path) -> Iterator[None]:
 
 def check_room(folder: Path, size: int) -> None:
     """Raise UserError unless `folder` has room for `size` bytes and a few new files."""
-    # For steps that end badly on a full disk: apt-get update waits two minutes there.
+    # For steps that end late or badly on a full disk.
     stat = os.statvfs(folder)
     # Some file systems have no fixed number of files and say 0.
     no_files = stat.f_files > 0 and stat.f_favail < _FEW_FILES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel packages: deb:, debian:, source and configs; kept in the cache by a .deb's SHA-256."""
+"""Kernel packages: deb:, rpm:, debian:, source and configs; kept in the cache by SHA-256."""
 
 import hashlib
 import lzma
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kentry.arch import Arch, host_arch
+from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import FetchError, KentryError, UserError
-from kentry.host.apt import RELEASES, AptRoot, Candidate, file_tree, first_problem, lists_error
+from kentry.host.archive import RELEASES, Archive, Candidate, lists_error
 from kentry.host.cache import (
     cache_dir,
     fresh_folder,
@@ -24,7 +24,10 @@ from kentry.host.cache import (
     sha256_of,
     write_json,
 )
+from kentry.host.fetch import Meter, fetch
+from kentry.host.mirror import find_mirror
 from kentry.host.process import need, run
+from kentry.host.unpack import files_of, identify
 from kentry.kernels import image
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Repository, Revision
@@ -51,18 +54,24 @@ _SOURCE = r"linux-source-(?P<abi>\d+\.\d+)"
 _CONFIG = r"linux-config-(\d+)\.(\d+)"
 _MANIFEST = "source.json"
 
+_REMEDY = "Give a linux-image-VERSION-FLAVOUR package, or what make bindeb-pkg or binrpm-pkg made."
+# The largest of Debian's with an image has 110 MB.
+_MOST_PACKAGE_BYTES = 1 << 30
+
 # What the manifest.json of an unpacked kernel package says.
 _Manifest = dict[str, Any]
 # The packages of one kernel, the one with the image first, and the root that has them.
-_Packages = tuple[AptRoot, tuple[Candidate, ...]]
+_Packages = tuple[Archive, tuple[Candidate, ...]]
 
 
-def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
-    """Load the kernel of deb:FILE; UserError where that is no kernel package for `arch`."""
-    path = spec.path()
+def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
+    """Load the kernel of a deb: or rpm: spec; UserError where that is no package for `arch`."""
+    path = package_file(spec, update)
     digest = hashlib.sha256(read_bytes(path)).hexdigest()
-    facts = identify(path)
-    if facts["arch"] != arch.debian:
+    if digest != spec.options.get("sha256", digest).lower():
+        raise UserError(f"The SHA-256 of {path} is {digest}.", "Correct sha256=, or the file.")
+    facts = identify(path, _REMEDY)
+    if facts["arch"] not in _names(arch):
         raise UserError(
             f"{path} is a package for {facts['arch']}, not for {arch.debian}.",
             "Choose that architecture with --arch, or name another package.",
@@ -71,8 +80,43 @@ def resolve_deb(spec: Spec, arch: Arch, update: Update) -> Kernel:
     with held(cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
         stored = _find_stored(digest, update) or _store([path], digest, facts, update)
     package = {name: facts[name] for name in ("package", "version")}
-    origin = {"kind": "deb", "file": str(path.absolute()), **package, "deb_sha256": digest}
+    file = spec.value if _is_url(spec) else str(path.absolute())
+    origin = {"kind": spec.kind, "file": file, **package, f"{spec.kind}_sha256": digest}
     return _load(spec.text, stored, arch, update, origin)
+
+
+def _is_url(spec: Spec) -> bool:
+    return "://" in spec.value
+
+
+def package_file(spec: Spec, update: Update) -> Path:
+    """Return the file of a deb: or rpm: spec, which is fetched if it is a URL; UserError."""
+    digest = spec.options.get("sha256", "").lower()
+    if digest and not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise UserError(f"sha256={digest:.80} is no SHA-256.", "It has 64 hexadecimal digits.")
+    if not _is_url(spec):
+        return spec.path()
+    if not spec.value.startswith("https://") or not digest:
+        raise UserError(
+            f"'{spec.text}' is not a package that can be checked.",
+            f"Write it like {spec.kind}:https://HOST/FILE.{spec.kind},sha256=...",
+        )
+    file = cache_dir("downloads") / f"{digest}.{spec.kind}"
+    with held(file.with_suffix(".lock"), update, "another kentry that fetches it"):
+        meter = Meter(update, spec.value.rpartition("/")[2], 0)
+        fetch(spec.value, file, _MOST_PACKAGE_BYTES, digest, meter, find_mirror().proxies)
+    return file
+
+
+def arch_of(spec: Spec, update: Update) -> Arch | None:
+    """Read the architecture from the file of a deb: or rpm: spec; None for an unknown one."""
+    named = identify(package_file(spec, update), _REMEDY)["arch"]
+    return next((it for it in ARCHES.values() if named in _names(it)), None)
+
+
+def _names(arch: Arch) -> tuple[str, ...]:
+    """Return what an architecture is called in packages."""
+    return (arch.name, arch.debian, *arch.aliases)
 
 
 def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[str, str]) -> Kernel:
@@ -80,21 +124,6 @@ def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[s
     file, config = folder / kept["image"], kept.get("config")
     facts = {"digest": kept["sha256"][file.name], "config": folder / config if config else None}
     return image.load(spec, file, arch, update, origin, **facts)
-
-
-def identify(path: Path) -> dict[str, str]:
-    """Read the package, version and arch of a .deb; UserError where it is none."""
-    argv = [need("dpkg-deb"), "--show", "--showformat"]
-    argv += ["${Package}\\n${Version}\\n${Architecture}\\n", str(path)]
-    try:
-        name, version, debian_arch = run(argv).stdout.splitlines()
-    except (subprocess.CalledProcessError, ValueError) as err:
-        raise UserError(
-            f"{path} is not a Debian package.",
-            "Give a linux-image-VERSION-FLAVOUR package as deb:FILE.",
-            str(getattr(err, "stderr", "")).strip(),
-        ) from err
-    return {"package": name, "version": version, "arch": debian_arch}
 
 
 def _find_stored(digest: str, update: Update) -> _Manifest:
@@ -115,18 +144,14 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
     with fresh_folder(cache_dir("kernels") / digest) as folder:
         roles: dict[str, str] = {}
         for path in paths:
-            with file_tree(path, "Download it again.") as tar:
-                for member in tar:
-                    name = _KERNEL_FILE.fullmatch(member.name)
-                    if not name and {"image", "config"} <= roles.keys():
-                        # Members of one folder come together, and 100 MB of modules follow.
-                        break
-                    source = tar.extractfile(member) if name and member.isreg() else None
-                    if not name or source is None:
-                        continue
-                    with (folder / name[1]).open("wb") as out:
-                        shutil.copyfileobj(source, out)
-                    roles[_ROLES[name[2]]] = name[1]
+            for member, content in files_of(path, _KERNEL_FILE, "Download it again."):
+                name = _KERNEL_FILE.fullmatch(member)
+                assert name
+                (folder / name[1]).write_bytes(content)
+                roles[_ROLES[name[2]]] = name[1]
+                if len(roles) == len(set(_ROLES.values())):
+                    # 100 MB of modules follow.
+                    break
         if "image" not in roles:
             raise UserError(
                 f"{paths[0]} is not a kernel package: there is no vmlinuz in it.",
@@ -185,15 +210,15 @@ def fitting(candidates: Sequence[Candidate], prefix: str, pattern: str) -> list[
     return sorted(chosen, key=lambda package: (Version(package.version), Version(package.package)))
 
 
-def _roots(arch: Arch) -> list[AptRoot]:
-    return [AptRoot(arch.debian, release) for release in RELEASES]
+def _roots(arch: Arch) -> list[Archive]:
+    return [Archive(arch.debian, release) for release in RELEASES]
 
 
-def _listed(roots: Sequence[AptRoot], pattern: str, update: Update) -> list[Candidate]:
+def _listed(roots: Sequence[Archive], pattern: str, update: Update) -> list[Candidate]:
     return [candidate for root in roots for candidate in root.candidates(pattern, update)]
 
 
-def _problems(roots: Sequence[AptRoot]) -> list[str]:
+def _problems(roots: Sequence[Archive]) -> list[str]:
     return [line for root in roots for line in root.problems]
 
 
@@ -222,7 +247,7 @@ def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candid
 
 def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple[_Manifest, str]:
     """Return the package unpacked, and a note where a failed suite might have changed which."""
-    # A suite that the mirror does not have is one that failed: apt does not tell them apart.
+    # A suite that the mirror does not have is one that failed.
     roots = _roots(arch)
     packages = _search(roots, spec.value, pattern, update)
     # sum and not any, which would stop at the first that was refreshed.
@@ -248,11 +273,11 @@ def _from_archive(spec: Spec, arch: Arch, pattern: str, update: Update) -> tuple
     if stored["version"] != spec.value:
         # A suite that failed might have had a newer version, or had it first.
         failed = [tried.problems for tried in roots[: roots.index(root) + 1] if tried.problems]
-        note = first_problem(failed[0]) if failed else ""
+        note = failed[0][0] if failed else ""
     return stored, note
 
 
-def _search(roots: list[AptRoot], prefix: str, pattern: str, update: Update) -> _Packages | None:
+def _search(roots: list[Archive], prefix: str, pattern: str, update: Update) -> _Packages | None:
     matches: list[_Packages] = []
     for root in roots:
         candidates = root.candidates(pattern, update)
@@ -271,7 +296,7 @@ def _download(packages: _Packages, update: Update) -> _Manifest:
     try:
         for part in parts:
             paths.append(root.download(part, update))
-        facts = identify(paths[0])
+        facts = identify(paths[0], _REMEDY)
         facts |= {"suite": parts[0].suite, "release": root.release.name}
         return _store(paths, parts[0].sha256, facts, update)
     finally:
@@ -280,7 +305,7 @@ def _download(packages: _Packages, update: Update) -> _Manifest:
             path.unlink(missing_ok=True)
 
 
-def _not_found(roots: list[AptRoot], spec: Spec, arch: Arch, update: Update) -> KentryError:
+def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> KentryError:
     """Return the error that lists what there is; FetchError where the lists could not be had."""
     from debian.debian_support import Version
 
@@ -337,19 +362,18 @@ def revision(spec: Spec, update: Update) -> Revision:
 
 
 def _fetch(
-    repository: Repository, root: AptRoot, candidate: Candidate, update: Update
+    repository: Repository, root: Archive, candidate: Candidate, update: Update
 ) -> dict[str, str]:
     with root.locked(update):
         file = root.download(candidate, update)
         try:
             update(None, f"unpacking {candidate.package}")
             with fresh_folder(repository.work) as folder:
-                inside = folder / ".package"
-                run([need("dpkg-deb"), "--extract", str(file), str(inside)])
-                tarball = inside / "usr/src" / f"{candidate.package}.tar.xz"
+                tarball = folder / ".tar.xz"
+                tarball.write_bytes(_content(file, f"usr/src/{candidate.package}.tar.xz"))
                 options = ["--strip-components=1", "--no-same-owner", "-xJf", str(tarball)]
                 run([need("tar"), "-C", str(folder), *options])
-                shutil.rmtree(inside)
+                tarball.unlink()
         except subprocess.CalledProcessError as err:
             raise FetchError(
                 f"{candidate.package} could not be unpacked: {err.stderr.strip()[-200:]}.",
@@ -378,7 +402,7 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
         remedy = "Try again, use --config tiny, or name a .config file."
         raise lists_error(_problems(roots), remedy)
 
-    def distance(pair: tuple[Candidate, AptRoot]) -> tuple[bool, int, int]:
+    def distance(pair: tuple[Candidate, Archive]) -> tuple[bool, int, int]:
         """Order the same version first, then the newest older, then the oldest newer one."""
         major, minor = map(int, pair[0].package.removeprefix("linux-config-").split("."))
         newer = (major, minor) > version
@@ -389,15 +413,15 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
     if not (folder / "config").exists():
         with root.locked(update), fresh_folder(folder) as fresh:
             package = root.download(candidate, update)
-            run([need("dpkg-deb"), "--extract", str(package), str(fresh / "package")])
-            package.unlink(missing_ok=True)
-            name = f"config.{arch.debian}_none_{arch.debian}.xz"
-            file = fresh / "package/usr/src" / candidate.package / name
-            try:
-                (fresh / "config").write_bytes(lzma.decompress(file.read_bytes()))
-            except (OSError, lzma.LZMAError) as err:
-                raise FetchError(
-                    f"{candidate.package} has no {name}.",
-                    "Use --config tiny, or name a .config file.",
-                ) from err
+            name = f"usr/src/{candidate.package}/config.{arch.debian}_none_{arch.debian}.xz"
+            (fresh / "config").write_bytes(lzma.decompress(_content(package, name)))
+            package.unlink()
     return (folder / "config").read_text(encoding="utf-8")
+
+
+def _content(package: Path, name: str) -> bytes:
+    """Return the file of a package with that name; FetchError where it has none."""
+    path = re.compile(r"(?:\./)?" + re.escape(name))
+    for _, content in files_of(package, path, "Try again."):
+        return content
+    raise FetchError(f"{package.name} has no {name}.", "Use another version, or --config tiny.")

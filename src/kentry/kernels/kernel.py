@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kentry.kernels import config
 
-# What apt said when it could not see all of the archive; a caveat, not part of an origin.
+# Why not all of the archive could be seen; a caveat, not part of an origin.
 NOTE = "note"
 
 # Where the probe says the kernel is, and where its text ends; arm64 before 6.2 has no _text.

@@ -16,12 +16,13 @@ from kentry.kernels.patches import Step, apply_patches, read_patches
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import FLOOR_CASES, Spec, parse
 from kentry.kernels.tree import find_range
-from kentry.progress import Update
+from kentry.progress import Update, progress
 from kentry.results.recording import FLOOR
 
 _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
     "debian": debian.resolve,
-    "deb": debian.resolve_deb,
+    "deb": debian.resolve_file,
+    "rpm": debian.resolve_file,
     "image": image.resolve,
     "running": image.resolve_running,
 }
@@ -33,14 +34,14 @@ _DEFAULTS = Request()
 
 
 def arch_of(text: str) -> Arch | None:
-    """Read the architecture from the file of an image: or deb: spec; None for others; UserError."""
-    if not text.startswith(("image:", "deb:")):
+    """Read the architecture from an image's or package's file; None for other specs; UserError."""
+    if not text.startswith(("image:", "deb:", "rpm:")):
         return None
     spec = parse(text)
     if spec.kind == "image":
         return ARCHES[image.arch_of(spec.path())]
-    named = debian.identify(spec.path())["arch"]
-    return next((arch for arch in ARCHES.values() if arch.debian == named), None)
+    with progress(f"reading {spec.value}") as update:
+        return debian.arch_of(spec, update)
 
 
 def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS) -> Kernel:

@@ -29,7 +29,8 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("debian", "debian:6.12", options=("flavour",)),
-        Kind("deb", "deb:linux-image.deb"),
+        Kind("deb", "deb:linux-image.deb", options=("sha256",)),
+        Kind("rpm", "rpm:kernel.rpm", options=("sha256",)),
         Kind("image", "image:Image,symbols=vmlinux", options=("symbols", "config")),
         Kind("running", "running", takes_value=False),
         Kind("floor", "floor:linux", values=("linux",), booted=("cpu",)),
@@ -73,9 +74,9 @@ def parse(text: str) -> Spec:
     """Take a spec apart; UserError says what is wrong with it and shows a right one."""
     name, colon, rest = text.strip().partition(":")
     # A comma belongs to the value unless an option's name and = follow it.
-    value, *options_given = re.split(r",(?=[a-z]+=)", rest)
+    value, *options_given = re.split(r",(?=[a-z][a-z0-9]*=)", rest)
     if not colon:
-        name, *options_given = re.split(r",(?=[a-z]+=)", name)
+        name, *options_given = re.split(r",(?=[a-z][a-z0-9]*=)", name)
     if name not in KINDS:
         examples = ", ".join(kind.example for kind in KINDS.values())
         hint = f"The file itself is 'image:{text}'. " if Path(text).is_file() else ""

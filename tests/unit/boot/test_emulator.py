@@ -19,8 +19,9 @@ from kentry.boot.emulator import (
     plugin_argv,
 )
 from kentry.errors import MachineError, MissingToolError, UserError
-from kentry.host.apt import RELEASES, AptRoot
+from kentry.host.archive import RELEASES, Archive, Candidate
 from tests.processes import script
+from tests.unit.kernels import fakes
 
 ARCH = find_arch("riscv64")
 GOOD = (
@@ -36,7 +37,12 @@ def make_private(root: Path) -> Path:
     for name in ("share/qemu", "lib/a-b-c/qemu"):
         (root / "usr" / name).mkdir(parents=True)
     make_qemu(root / "usr/bin", GOOD)
+    script(loader_of(root), '[ "$1" = --library-path ] && shift 2 && exec "$@"')
     return root
+
+
+def loader_of(root: Path) -> Path:
+    return root / "usr/lib/a-b-c/ld-linux-x.so.1"
 
 
 def test_installed_is_the_one_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,20 +110,14 @@ def copies(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 NEWEST_COPY = f"{RELEASES[-1].name}-whole-{host_arch().debian}"
 
 
-def test_a_backports_copy_uses_this_machines_loader(copies: Path) -> None:
-    root = make_private(copies / f"{RELEASES[0].name}-host-{host_arch().debian}")
-    emulator = find_emulator(ARCH, "backports")
-    assert emulator.argv[0] == str(root / "usr/bin" / ARCH.qemu)
-    assert emulator.env["QEMU_MODULE_DIR"] == str(root / "usr/lib/a-b-c/qemu")
-
-
-def test_a_newest_copy_brings_its_own_loader(copies: Path) -> None:
-    root = make_private(copies / NEWEST_COPY)
-    loader = root / "usr/lib/a-b-c/ld-linux-x.so.1"
-    script(loader, '[ "$1" = --library-path ] && shift 2 && exec "$@"')
-    emulator = find_emulator(ARCH, "newest")
-    assert emulator.argv[:3] == (str(loader), "--library-path", str(loader.parent))
-    assert "LD_LIBRARY_PATH" not in emulator.env
+@pytest.mark.parametrize(("choice", "release"), [("backports", 0), ("newest", -1)])
+def test_a_copy_brings_its_own_loader(copies: Path, choice: str, release: int) -> None:
+    root = make_private(copies / f"{RELEASES[release].name}-whole-{host_arch().debian}")
+    loader = loader_of(root)
+    emulator = find_emulator(ARCH, choice)
+    program = str(root / "usr/bin" / ARCH.qemu)
+    assert emulator.argv[:4] == (str(loader), "--library-path", str(loader.parent), program)
+    assert emulator.env == {"QEMU_MODULE_DIR": str(root / "usr/lib/a-b-c/qemu")}
 
 
 def test_a_damaged_copy_says_what_to_delete(copies: Path) -> None:
@@ -127,18 +127,27 @@ def test_a_damaged_copy_says_what_to_delete(copies: Path) -> None:
     assert "Delete" in caught.value.remedy
 
 
-def test_other_architectures_emulators_are_not_unpacked(
+def test_a_copy_is_unpacked_once_with_usr_merged(
     copies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ["libc6", ARCH.qemu_split_package, "qemu-system-s390x", "qemu-system-data", "seabios"]
-    debs = [tmp_path / f"{name}_1_all.deb" for name in names]
-    monkeypatch.setattr(AptRoot, "download_closure", lambda self, packages, update, suite: debs)
-    script(tmp_path / "bin/dpkg-deb", f'echo "$2" >>{tmp_path}/unpacked')
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    with pytest.raises(MissingToolError):
-        find_emulator(ARCH, "newest")  # an empty copy
-    unpacked = (tmp_path / "unpacked").read_text().splitlines()
-    assert unpacked == [str(deb) for deb in debs if "s390x" not in deb.name]
+    program = make_private(tmp_path / "made") / "usr/bin" / ARCH.qemu
+    loader = loader_of(tmp_path / "made")
+    files = {
+        f"./usr/bin/{ARCH.qemu}": program.read_bytes(),
+        "./lib/a-b-c/ld-linux-x.so.1": loader.read_bytes(),
+        "./usr/lib/a-b-c/qemu/a-module": b"",
+    }
+    suites = []
+
+    def fetched(self: Archive, names: object, update: object, suite: str) -> dict[Path, Candidate]:
+        suites.append(suite)
+        return {fakes.deb(tmp_path / "a.deb", files): Candidate("a", "1", "", 1, suite, "all")}
+
+    monkeypatch.setattr(Archive, "download_closure", fetched)
+    for _ in range(2):
+        assert find_emulator(ARCH, "newest").numbers == (7, 2, 22)
+    assert suites == [f"{RELEASES[-1].name}-backports"]
+    assert not (tmp_path / "a.deb").exists()
 
 
 def test_a_private_copy_stands_in_for_an_older_installed_one(
@@ -146,14 +155,10 @@ def test_a_private_copy_stands_in_for_an_older_installed_one(
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     # No other copy is fetched.
-    monkeypatch.setattr(AptRoot, "download_closure", lambda *words: pytest.fail("fetched"))
+    monkeypatch.setattr(Archive, "download_closure", lambda *words: pytest.fail("fetched"))
     program = make_qemu(tmp_path, GOOD)
-    host = make_private(copies / f"{RELEASES[0].name}-host-{host_arch().debian}")
+    host = make_private(copies / f"{RELEASES[0].name}-whole-{host_arch().debian}")
     whole = make_private(copies / NEWEST_COPY)
-    loader = script(
-        whole / "usr/lib/a-b-c/ld-linux-x.so.1",
-        '[ "$1" = --library-path ] && shift 2 && exec "$@"',
-    )
 
     def found(oldest: tuple[int, ...], choice: str = "installed") -> str:
         return emulator_since(ARCH, choice, oldest, "has no a-cpu").argv[0]
@@ -161,9 +166,9 @@ def test_a_private_copy_stands_in_for_an_older_installed_one(
     assert found((7, 2)) == found((7, 2, 22)) == str(program)
     make_qemu(host / "usr/bin", GOOD.replace("7.2.22", "8.2.1"))
     make_qemu(whole / "usr/bin", GOOD.replace("7.2.22", "10.0.2"))
-    assert found((8, 2)) == str(host / "usr/bin" / ARCH.qemu)
+    assert found((8, 2)) == str(loader_of(host))
     # The backports have none that is new enough.
-    assert found((9, 0)) == str(loader)
+    assert found((9, 0)) == str(loader_of(whole))
     with pytest.raises(MissingToolError, match=r"10.0.2.* has no a-cpu: QEMU 11.0 is"):
         found((11, 0))
     # What a user chose is not replaced.
@@ -179,7 +184,7 @@ def test_a_private_copy_stands_in_for_an_older_installed_one(
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/cat").symlink_to("/bin/cat")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert found((7, 2)) == str(host / "usr/bin" / ARCH.qemu)
+    assert found((7, 2)) == str(loader_of(host))
 
 
 @pytest.mark.parametrize(

@@ -1,56 +1,111 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which mirror is used, and whose signature it carries."""
 
-import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from kentry.errors import MissingToolError, UserError
-from kentry.host import apt as mirror
-from tests.processes import script
+from kentry.errors import UserError
+from kentry.host import mirror
+from kentry.host.process import run
 
 
 @pytest.fixture(autouse=True)
-def no_mirror_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(mirror.MIRROR_VARIABLE, raising=False)
-    keyring = tmp_path / "keyring.gpg"
-    keyring.touch()
-    monkeypatch.setenv(mirror.KEYRING_VARIABLE, str(keyring))
+def apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of this machine's apt, which names no mirror."""
+    for name in (mirror.MIRROR_VARIABLE, mirror.KEYRING_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(mirror, "_APT", tmp_path / "apt")
+    (tmp_path / "apt/sources.list.d").mkdir(parents=True)
+    (tmp_path / "apt/apt.conf.d").mkdir()
+    return tmp_path / "apt"
 
 
-@pytest.fixture
-def targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What a fake apt-get prints."""
-    out = tmp_path / "targets"
-    out.touch()
-    program = script(tmp_path / "bin/apt-get", f"[ $1 = indextargets ] && cat {out}")
-    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    return out
-
-
-def test_debians_own_and_the_security_one(targets: Path) -> None:
-    targets.write_text(
-        "https://other.example/apt|Other|Other|stable\n"
-        "https://d.example/debian/|Debian|Debian|bookworm\n"
-        "https://s.example/sec/|Debian|Debian-Security|bookworm-security\n"
-    )
+def test_without_apt_it_is_debians_own() -> None:
     found = mirror.find_mirror()
-    assert (found.base, found.security) == (
-        "https://d.example/debian/",
-        "https://s.example/sec/",
-    )
-    # Before apt's first update the suite tells.
-    targets.write_text("https://d.example/debian/|$(ORIGIN)|$(LABEL)|trixie\n")
-    assert mirror.find_mirror().base == "https://d.example/debian/"
+    assert found.base == "https://deb.debian.org/debian"
+    assert found.security == "https://deb.debian.org/debian-security"
+    assert (found.proxies, found.checks_dates) == ({}, True)
 
 
-def test_none_of_debian_is_an_error_that_names_the_variable(targets: Path) -> None:
-    targets.write_text("https://u.example/ubuntu/|Ubuntu|Ubuntu|noble\n")
-    with pytest.raises(UserError) as raised:
-        mirror.find_mirror()
-    assert "no Debian mirror" in raised.value.sentence
-    assert "KENTRY_MIRROR" in raised.value.remedy
+LINES = """\
+# deb http://comment.example/debian bookworm main
+deb-src http://source.example/debian bookworm main
+deb [arch=amd64 signed-by=/usr/share/keyrings/other.gpg] https://other.example/apt bookworm main
+deb https://parts.example/apt bookworm stable
+deb mirror+file:/etc/apt/list bookworm main
+deb http://u.example/ubuntu noble main
+deb [arch=amd64] http://l.example/debian/ bookworm main contrib
+"""
+PARTS = """\
+# A comment.
+Types: deb deb-src
+# Another.
+URIs: https://d.example/debian https://e.example/debian
+Suites: trixie trixie-updates
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+
+Types: deb
+URIs: https://s.example/sec
+Suites: trixie-security
+Components: main
+
+Enabled: no
+Types: deb
+URIs: https://off.example/sec
+Suites: bookworm-security
+Components: main
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "base", "security"),
+    [
+        ({"sources.list": LINES}, "http://l.example/debian", None),
+        ({"sources.list.d/a.list": LINES}, "http://l.example/debian", None),
+        ({"sources.list.d/a.sources": PARTS}, "https://d.example/debian", "https://s.example/sec"),
+        (
+            {"sources.list": LINES, "sources.list.d/a.sources": PARTS},
+            "http://l.example/debian",
+            "https://s.example/sec",
+        ),
+        # A security mirror alone is not a mirror.
+        (
+            {"sources.list.d/a.sources": PARTS.partition("\n\n")[2]},
+            "https://deb.debian.org/debian",
+            "https://deb.debian.org/debian-security",
+        ),
+    ],
+)
+def test_the_mirror_of_apt(
+    apt: Path, files: dict[str, str], base: str, security: str | None
+) -> None:
+    for name, text in files.items():
+        (apt / name).write_text(text)
+    found = mirror.find_mirror()
+    assert (found.base, found.security) == (base, security)
+
+
+@pytest.mark.parametrize(
+    ("text", "proxies", "checks"),
+    [
+        ('Acquire::http::Proxy "http://p:1";', {"http": "http://p:1", "https": "http://p:1"}, True),
+        (
+            'Acquire {\n http::Proxy "http://p:1";\n https::Proxy "DIRECT";\n}',
+            {"http": "http://p:1"},
+            True,
+        ),
+        ('// Acquire::http::Proxy "http://p:1";\nAcquire::Check-Date "No";', {}, False),
+        ('Acquire::Check-Valid-Until "false";\nAcquire::Check-Valid-Until "true";', {}, True),
+    ],
+)
+def test_the_settings_of_apt(apt: Path, text: str, proxies: dict[str, str], checks: bool) -> None:
+    (apt / "apt.conf.d/50").write_text(text)
+    found = mirror.find_mirror()
+    assert (found.proxies, found.checks_dates) == (proxies, checks)
 
 
 def test_the_variable_names_one_or_two(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,14 +125,26 @@ def test_a_word_that_is_no_mirror_is_refused(monkeypatch: pytest.MonkeyPatch, va
     assert mirror.MIRROR_VARIABLE in raised.value.remedy
 
 
-def test_without_a_keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(mirror.KEYRING_VARIABLE)
-    monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
-    monkeypatch.setattr(mirror, "_KEYRING", tmp_path / "keyring.gpg")
-    assert mirror.find_mirror().keyring == tmp_path / "keyring.gpg"
-    (tmp_path / "keyring.gpg").unlink()
-    with pytest.raises(MissingToolError, match="debian-archive-keyring"):
-        mirror.find_mirror()
+def test_which_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines, ours = tmp_path / "keyring.gpg", mirror._KEYRINGS[1]
+    machines.touch()
+    monkeypatch.setattr(mirror, "_KEYRINGS", (machines, ours))
+    assert mirror.find_mirror().keyring == machines
+    machines.unlink()
+    assert mirror.find_mirror().keyring == ours
     monkeypatch.setenv(mirror.KEYRING_VARIABLE, "/nonexistent.gpg")
     with pytest.raises(UserError, match="KENTRY_KEYRING.*/nonexistent.gpg"):
         mirror.find_mirror()
+
+
+def test_the_keys_that_come_with_kentry_are_those_that_their_page_lists() -> None:
+    if not shutil.which("gpg"):
+        pytest.skip("gpg is not installed: apt-get install gpg")
+    keyring = mirror._KEYRINGS[1]
+    shown = run(["gpg", "--show-keys", "--with-colons", str(keyring)]).stdout
+    primary = re.findall(r"^pub:.*\n(?:rvk.*\n)*fpr:+([0-9A-F]+):", shown, re.MULTILINE)
+    page = (keyring.parent / "README.md").read_text(encoding="utf-8")
+    listed = [words.replace(" ", "") for words in re.findall(r"`([0-9A-F ]{49,50})`", page)]
+    assert sorted(primary) == sorted(listed) and len(primary) == 9
+    # Every one that is there vouches for itself.
+    assert not re.search(r"^pub:[ir]", shown, re.MULTILINE)

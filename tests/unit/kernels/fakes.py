@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import struct
 import tarfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import zstandard
+
 from kentry.arch import Arch, find_arch
+from kentry.boot.initramfs import Entry, archive
 
 RELEASE = "6.1.0-99-test"
 COMPILER = "gcc-12 (Debian 12.2.0-14, a test) 12.2.0"
@@ -188,8 +192,10 @@ def vmlinux(build_id: str = BUILD_ID, arch: Arch = ARM64) -> bytes:
     return elf(arch, [*segments, (1, BASE, BANNER.encode() + b"\n\0")], symbols)
 
 
-def deb(path: Path, files: dict[str, bytes], arch: str = "arm64", **fields: str) -> Path:
-    """A .deb written by hand, so that its members may be what dpkg-deb would never pack."""
+def deb(
+    path: Path, files: dict[str, bytes], arch: str = "arm64", form: str = "gz", **fields: str
+) -> Path:
+    """A .deb written by hand, so that its members may be what no other program would pack."""
     control = {
         "Package": f"linux-image-{RELEASE}-{arch}",
         "Version": "6.1.99-1",
@@ -201,8 +207,8 @@ def deb(path: Path, files: dict[str, bytes], arch: str = "arm64", **fields: str)
     text = "".join(f"{name}: {value}\n" for name, value in control.items()).encode()
     members = {
         "debian-binary": b"2.0\n",
-        "control.tar.gz": _tar({"./control": text}),
-        "data.tar.gz": _tar(files),
+        f"control.tar.{form}": _PACKERS[form](_tar({"./control": text})),
+        f"data.tar.{form}": _PACKERS[form](_tar(files)),
     }
     with path.open("wb") as file:
         file.write(b"!<arch>\n")
@@ -210,6 +216,42 @@ def deb(path: Path, files: dict[str, bytes], arch: str = "arm64", **fields: str)
             file.write(f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode())
             file.write(content + b"\n" * (len(content) % 2))
     return path
+
+
+_PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "zst": zstandard.compress,
+    "zstd": zstandard.compress,
+}
+
+
+def rpm(path: Path, files: dict[str, bytes], form: str) -> Path:
+    """A .rpm as rpmbuild lays it out: a lead, two headers, and a cpio archive."""
+    tags = {1000: "kernel", 1001: "6.1.99", 1002: "1", 1022: "aarch64", 1125: form}
+    signed = _rpm_header({1000: "x"})
+    links = {name: content.removeprefix(b"-> ") for name, content in files.items()}
+    entries = (
+        (
+            Entry(name, number, 0o120777 if content != files[name] else 0o100644, len(content)),
+            [content],
+        )
+        for number, (name, content) in enumerate(links.items(), 1)
+    )
+    lead = b"\xed\xab\xee\xdb\x03".ljust(96, b"\0")
+    packed = _PACKERS[form](b"".join(archive(entries)))
+    path.write_bytes(lead + signed + bytes(-len(signed) % 8) + _rpm_header(tags) + packed)
+    return path
+
+
+def _rpm_header(tags: dict[int, str]) -> bytes:
+    """A header of an RPM package with these strings."""
+    index, store = b"", b""
+    for tag, text in tags.items():
+        index += struct.pack(">IIII", tag, 6, len(store), 1)
+        store += text.encode() + b"\0"
+    return b"\x8e\xad\xe8\x01" + struct.pack(">4xII", len(tags), len(store)) + index + store
 
 
 def boot_files() -> dict[str, bytes]:
@@ -224,10 +266,10 @@ def boot_files() -> dict[str, bytes]:
 
 def _tar(files: dict[str, bytes]) -> bytes:
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+    with tarfile.open(fileobj=out, mode="w") as tar:
         for name, content in files.items():
             info = tarfile.TarInfo(name)
-            info.size = len(content)
+            info.size, info.mode = len(content), 0o755
             if content.startswith(b"-> "):
                 info.size, info.type = 0, tarfile.SYMTYPE
                 info.linkname = content[3:].decode()

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Packages of kernels: taken apart, and which one a version means; no apt."""
+"""Packages of kernels: taken apart, and which one a version means; nothing is fetched."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import lzma
@@ -15,11 +16,12 @@ import pytest
 
 from kentry.arch import Arch
 from kentry.errors import FetchError, UserError
-from kentry.host.apt import Candidate, Release
+from kentry.host.archive import Candidate, Release
+from kentry.host.unpack import extract
 from kentry.kernels import debian
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import Revision
-from kentry.kernels.resolve import resolve
+from kentry.kernels.resolve import arch_of, resolve
 from kentry.kernels.spec import parse
 from kentry.progress import Update
 from tests.unit.kernels import fakes, sources
@@ -88,6 +90,86 @@ def test_a_damaged_cache_is_said_and_repaired(tmp_path: Path) -> None:
     for damaged in ("{", json.dumps({**old, "image": "vmlinuy"}), json.dumps({**old, "sha256": 1})):
         manifest.write_text(damaged)
         assert load(path) == first
+
+
+@pytest.mark.parametrize("form", ["gz", "xz", "zst"])
+def test_packages_of_all_forms(tmp_path: Path, form: str) -> None:
+    """What make bindeb-pkg makes is zst on some systems."""
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files(), form=form)
+    assert load(path).image.read_bytes() == fakes.image()
+
+
+MODULES = f"./lib/modules/{fakes.RELEASE}"
+
+
+@pytest.mark.parametrize("form", ["gzip", "zstd"])
+def test_a_package_of_make_binrpm_pkg(tmp_path: Path, form: str) -> None:
+    files = {f"{MODULES}/vmlinuz": fakes.image(), f"{MODULES}/config": fakes.CONFIG}
+    path = fakes.rpm(tmp_path / "a.rpm", files | {"./boot/vmlinuz-2": b"-> /etc/passwd"}, form)
+    kernel = resolve(f"rpm:{path}", fakes.ARM64, SAID)
+    assert kernel.image.read_bytes() == fakes.image()
+    assert kernel.config and kernel.config.read_bytes() == fakes.CONFIG
+    assert (kernel.origin["kind"], kernel.origin["version"]) == ("rpm", "6.1.99-1")
+    assert arch_of(f"rpm:{path}") == fakes.ARM64
+    with pytest.raises(UserError, match="aarch64.*riscv64"):
+        resolve(f"rpm:{path}", fakes.RISCV64, SAID)
+
+
+@pytest.mark.parametrize("form", ["gzip", "zstd"])
+@pytest.mark.parametrize("kept", [0, 90, 200, -100])
+def test_a_damaged_rpm_is_refused(tmp_path: Path, cache: Path, form: str, kept: int) -> None:
+    path = fakes.rpm(tmp_path / "a.rpm", {f"{MODULES}/vmlinuz": fakes.image()}, form)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(UserError, match="a.rpm"):
+        resolve(f"rpm:{path}", fakes.ARM64, SAID)
+    assert not list((cache / "kernels").glob("*/vmlinuz*"))
+
+
+def test_a_package_of_known_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert resolve(f"deb:{path},sha256={digest.upper()}", fakes.ARM64, SAID).release
+    for wrong in ("0" * 64, "abc"):
+        with pytest.raises(UserError, match="SHA-256"):
+            resolve(f"deb:{path},sha256={wrong}", fakes.ARM64, SAID)
+    # From the network it has one, and its transport is private.
+    for value in ("https://a.example/a.deb", f"http://a.example/a.deb,sha256={digest}"):
+        with pytest.raises(UserError, match="cannot be checked|can be checked"):
+            resolve(f"deb:{value}", fakes.ARM64, SAID)
+    urls = []
+
+    def fetched(url: str, file: Path, size: int, sha256: str, *_: object) -> None:
+        urls.append((url, sha256))
+        file.write_bytes(path.read_bytes())
+
+    monkeypatch.setattr(debian, "fetch", fetched)
+    url = "https://a.example/a.deb"
+    kernel = resolve(f"deb:{url},sha256={digest}", fakes.ARM64, SAID)
+    assert (kernel.origin["file"], urls) == (url, [(url, digest)])
+
+
+def test_what_extract_unpacks_stays_in_the_folder(tmp_path: Path) -> None:
+    files = {
+        "./lib/a/libx.so.1": b"x",
+        "./usr/lib/a/libx.so": b"-> libx.so.1",
+        "./usr/up": b"-> ../..",
+        "./usr/etc": b"-> /etc",
+        "./usr/up/escaped": b"x",
+        "./usr/../../escaped": b"x",
+        "/absolute": b"x",
+        "./usr/deep": b"-> lib/a",
+        "./usr/deep/higher": b"-> ../../../../x",
+        "./usr/deep/through": b"x",
+    }
+    folder = tmp_path / "a/b"
+    folder.mkdir(parents=True)
+    extract(fakes.deb(tmp_path / "a.deb", files), folder, "")
+    assert (folder / "usr/lib/a/libx.so").read_bytes() == b"x"
+    assert (folder / "usr/lib/a/through").read_bytes() == b"x"
+    links = {path.name for path in folder.rglob("*") if path.is_symlink()}
+    assert links == {"libx.so", "deep"}
+    assert [path for path in tmp_path.rglob("escaped") if folder not in path.parents] == []
+    assert (folder / "absolute").read_bytes() == b"x"
 
 
 def test_paths_never_leave_the_folder(tmp_path: Path, cache: Path) -> None:
@@ -202,7 +284,7 @@ CONFIGS = tuple((f"linux-config-{one}", "1") for one in ("6.12", "7.3", "6.1", "
 
 
 class Root:
-    """An AptRoot with these packages, whose tarballs have the small tree."""
+    """An Archive with these packages, whose tarballs have the small tree."""
 
     packages: tuple[tuple[str, str], ...] = ()
     problems: tuple[str, ...] = ()
@@ -243,7 +325,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Root]:
     monkeypatch.setattr(Root, "packages", SOURCES)
     for name in ("problems", "downloads"):
         monkeypatch.setattr(Root, name, ())
-    monkeypatch.setattr(debian, "AptRoot", Root)
+    monkeypatch.setattr(debian, "Archive", Root)
     return Root
 
 

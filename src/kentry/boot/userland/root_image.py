@@ -19,7 +19,6 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import unquote
 
 from kentry.arch import Arch
 from kentry.boot.guest_tasks import FLAW, TracedWorkload
@@ -35,20 +34,14 @@ from kentry.boot.userland.workloads import (
     Workload,
 )
 from kentry.errors import FetchError, UserError
-from kentry.host.apt import (
-    MIRROR_VARIABLE,
-    USERLAND_RELEASES,
-    AptRoot,
-    Release,
-    file_tree,
-    lists_error,
-)
+from kentry.host.archive import USERLAND_RELEASES, Archive, Release
 from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
 from kentry.host.native import runner_file
 from kentry.host.sandbox import available_memory
+from kentry.host.unpack import file_tree
 from kentry.progress import Update
 
-# Debian's essential packages; apt adds them by itself only to what is installed already.
+# Debian's essential packages, on which others depend without saying so.
 _ESSENTIAL = """base-files base-passwd bash bsdutils coreutils dash debianutils diffutils dpkg
 findutils grep gzip hostname init-system-helpers libc-bin login mawk ncurses-base ncurses-bin
 perl-base sed sysvinit-utils tar util-linux"""
@@ -108,37 +101,21 @@ def fetched(
 ) -> Iterator[tuple[Package, ...]]:
     """The essential packages, `names` and what they depend on, as files while the block runs.
 
-    Sorted by name.  apt keeps the files for other root file systems.  FetchError where they
+    Sorted by name.  The files are kept for other root file systems.  FetchError where they
     cannot be had; UserError names one that is not there.
     """
-    root = AptRoot(arch.debian, release)
+    archive = Archive(arch.debian, release)
     wanted = sorted({*ESSENTIAL, *_ALTERNATIVES.get(release.name, ()), *names})
-    with root.locked(update):
+    with archive.locked(update):
         try:
-            files = root.download_closure(wanted, update)
+            files = archive.download_closure(wanted, update)
         except FetchError as err:
-            candidates = root.candidates("|".join(map(re.escape, wanted)), update)
-            packages = {candidate.package for candidate in candidates}
-            missing = [name for name in wanted if name not in packages]
-            if not packages:
-                raise lists_error(
-                    root.problems,
-                    "Try again, or name another release with --release, or a mirror that has"
-                    f" {release.name} in {MIRROR_VARIABLE}.",
-                ) from err
-            if missing:
-                raise UserError(
-                    f"Debian {release.name} has no package '{missing[0]}' for {arch.debian}.",
-                    "Name another package, or another release with --release.",
-                ) from err
             # Mirrors drop a release's security updates before the release itself.
             try:
-                files = root.download_closure(wanted, update, release.name)
+                files = archive.download_closure(wanted, update, release.name)
             except FetchError:
                 raise err from None
-        # apt names the files NAME_VERSION_ARCH.deb.
-        parts = [(file, file.stem.split("_")) for file in sorted(files)]
-        yield tuple(Package(name, unquote(version), file) for file, (name, version, _) in parts)
+        yield tuple(Package(it.package, it.version, file) for file, it in sorted(files.items()))
 
 
 def unpack(packages: Sequence[Package], tree: Tree, update: Update) -> None:

@@ -19,7 +19,7 @@ RUNNER, WORKLOAD, PREPARE = f"{FOLDER}/runner", f"{FOLDER}/workload", f"{FOLDER}
 
 _FILES = Path(__file__).parent / "files"
 
-# apt takes "~n..." as a pattern and "name-" as a package to remove.
+# Debian policy 5.6.1.
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+.]")
 
 

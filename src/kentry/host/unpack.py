@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What is in a .deb or .rpm file.  No path in it becomes one of this machine, but by extract()."""
+
+import contextlib
+import re
+import shutil
+import tarfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any, cast
+
+import zstandard
+
+from kentry.errors import UserError
+
+# What readers raise for a damaged file, beside rpmfile's bare Exception.
+_DAMAGED = (tarfile.TarError, EOFError, zstandard.ZstdError)
+
+
+@contextlib.contextmanager
+def file_tree(deb: Path, remedy: str, part: str = "data.tar") -> Iterator[tarfile.TarFile]:
+    """Stream a part of a .deb; UserError, with `remedy`, where it is none, or damaged."""
+    from debian.arfile import ArError, ArFile
+
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(deb.open("rb"))
+            members = ArFile(fileobj=file).getmembers()
+            member = next(it for it in members if it.name.startswith(part))
+        except (ArError, OSError, ValueError, StopIteration) as err:
+            reason = getattr(err, "strerror", None) or "it is not a Debian package"
+            raise UserError(f"{deb} cannot be read: {reason}.", remedy) from err
+        try:
+            # tarfile reads the other forms by itself, and this one since Python 3.14.
+            stream = cast(IO[bytes], member)
+            if member.name.endswith(".zst"):
+                stream = zstandard.ZstdDecompressor().stream_reader(stream)
+            yield stack.enter_context(tarfile.open(fileobj=stream, mode="r|*"))
+        except _DAMAGED as err:
+            sentence = f"{deb} is cut short or damaged: it cannot be unpacked."
+            raise UserError(sentence, remedy, str(err)) from err
+
+
+@contextlib.contextmanager
+def _rpm(package: Path, remedy: str) -> Iterator[Any]:
+    import rpmfile
+
+    try:
+        with package.open("rb") as file, rpmfile.open(fileobj=file) as rpm:
+            yield rpm
+    except UserError:
+        raise
+    except OSError as err:
+        raise UserError(f"{package} cannot be read: {err.strerror}.", remedy) from err
+    except Exception as err:
+        # rpmfile has no class of its own for a wrong number.
+        sentence = f"{package} is not an RPM package, or damaged: it cannot be unpacked."
+        raise UserError(sentence, remedy, str(err)) from err
+
+
+def identify(package: Path, remedy: str) -> dict[str, str]:
+    """Read a package's name, version and architecture, as it names that; UserError."""
+    from debian.deb822 import Deb822
+
+    if package.suffix == ".rpm":
+        with _rpm(package, remedy) as rpm:
+            names = ("name", "version", "release", "arch")
+            name, version, release, arch = (rpm.headers[it].decode() for it in names)
+        return {"package": name, "version": f"{version}-{release}", "arch": arch}
+    with file_tree(package, remedy, "control.tar") as tar:
+        for member in tar:
+            if member.name.removeprefix("./") == "control" and (text := tar.extractfile(member)):
+                fields = Deb822(text)
+                keys = {"package": "Package", "version": "Version", "arch": "Architecture"}
+                return {key: fields.get(name, "") for key, name in keys.items()}
+    raise UserError(f"{package} has no control file.", remedy)
+
+
+def files_of(package: Path, paths: re.Pattern[str], remedy: str) -> Iterator[tuple[str, bytes]]:
+    """Yield each regular file of a package whose path `paths` matches; UserError."""
+    if package.suffix == ".rpm":
+        with _rpm(package, remedy) as rpm:
+            for member in rpm.getmembers():
+                if paths.fullmatch(member.name) and not member.issymlink:
+                    content = rpm.extractfile(member).read()
+                    # rpmfile takes what there is of a file that is cut short.
+                    if len(content) != member.size:
+                        raise UserError(f"{package} is cut short.", remedy)
+                    yield member.name, content
+    else:
+        with file_tree(package, remedy) as tar:
+            for info in tar:
+                content = tar.extractfile(info) if info.isreg() else None
+                if content and paths.fullmatch(info.name):
+                    yield info.name, content.read()
+
+
+def extract(deb: Path, folder: Path, remedy: str) -> None:
+    """Unpack a .deb's files, and links that stay in `folder`, as a system with a merged /usr."""
+    root = folder.resolve()
+    with file_tree(deb, remedy) as tar:
+        for member in tar:
+            words = [word for word in member.name.split("/") if word not in ("", ".")]
+            if words[:1] in (["bin"], ["sbin"], ["lib"], ["lib64"]):
+                words.insert(0, "usr")
+            path = root.joinpath(*words)
+            if ".." in words or path == root or not path.parent.resolve().is_relative_to(root):
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_symlink():
+                path.unlink()
+            if member.issym():
+                target = path.parent / member.linkname
+                if target.resolve().is_relative_to(root):
+                    path.symlink_to(member.linkname)
+            elif member.isreg() and (content := tar.extractfile(member)):
+                with path.open("wb") as out:
+                    shutil.copyfileobj(content, out)
+                path.chmod(0o755 if member.mode & 0o100 else 0o644)
