@@ -29,7 +29,7 @@ BUDGET = {
     "count": 1933,
     "host": 1988,
     "importing": 448,
-    "kernels": 3930,
+    "kernels": 4048,
     "machines": 1305,
     "models": 986,
     "path": 1253,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38711
+TESTS_BUDGET = 38823
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

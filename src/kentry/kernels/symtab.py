@@ -6,27 +6,18 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import posixpath
-import re
-import resource
 import struct
-import subprocess
-import sys
-from array import array
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import kentry
 from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, MissingToolError, UserError
 from kentry.host import native, sandbox
 from kentry.host.cache import read_bytes
-from kentry.host.process import run, supervise
-from kentry.kernels import payload
+from kentry.host.process import supervise
+from kentry.kernels import kallsyms, payload
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.progress import Update, printable
 from kentry.results.recording import SourceLine
@@ -52,12 +43,6 @@ _KERNEL_HALF = 1 << 63
 # The smallest kernels have thousands.
 _FEWEST_SYMBOLS = 500
 
-# Ten times what Debian's largest kernel takes.
-_CPU_SECONDS = 120
-_MEMORY_BYTES = 8 << 30
-_FEWEST_POINTERS = 1000
-_OFFSET = (1 << 31) - 1
-
 _STB_LOCAL, _STB_WEAK = 0, 2
 _STT_NOTYPE, _STT_FUNC = 0, 2
 _ELF64_SYM = struct.Struct("<IBBHQQ")
@@ -72,15 +57,16 @@ _KNOWN_FUNCTION, _KNOWN_FILE = "start_kernel", "/init/main.c"
 def of_image(image: Path, update: Update) -> SymbolTable:
     """Read the symbols in the image's own kallsyms, in some seconds; KernelError."""
     update(None, "reading the kernel's symbols")
-    package = str(Path(kentry.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    argv = [sys.executable, "-m", "kentry.kernels.symtab", str(image)]
     try:
-        rows = json.loads(run(argv, env={"PYTHONPATH": path}).stdout)
-        symbols = SymbolTable.of(starmap(Symbol, rows))
-    except (subprocess.CalledProcessError, ValueError) as err:
-        detail = "\n".join(str(getattr(err, "stderr", err)).splitlines()[-1:])
-        raise _unreadable(f"{image} has no symbol table in it", detail) from err
+        rows = kallsyms.read(payload.unpack(read_bytes(image), str(image)).payload)
+        named = ((address, name[:1], name[1:]) for address, name in rows)
+        symbols = SymbolTable.of(
+            Symbol(address, kind, name)
+            for address, kind, name in named
+            if is_text(kind, name, address)
+        )
+    except ValueError as err:
+        raise _unreadable(f"{image} has no symbol table in it", str(err)) from err
     if len(symbols) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(symbols.names):
         raise _unreadable(f"The symbol table in {image} is not a kernel's")
     return symbols
@@ -153,23 +139,6 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
             yield Symbol(address, letter.lower() if info >> 4 == _STB_LOCAL else letter, name)
 
 
-def link_address(payload: bytes) -> int:
-    """Return where an Image's kernel was linked, as most of its pointers say; ValueError."""
-    # All link it at a multiple of 2 GiB in the top 2**48 bytes: KIMAGE_VADDR, KERNEL_LINK_ADDR.
-    pointers = array("Q", payload[: len(payload) // 8 * 8])
-    if sys.byteorder == "big":
-        pointers.byteswap()
-    tops = Counter(word >> 31 for word in pointers if word >> 48 == 0xFFFF)
-    # The last 2 GiB are also where small negative numbers lie: arm64 has nothing else there.
-    for top, count in tops.most_common():
-        if count < _FEWEST_POINTERS:
-            break
-        inside = sum(word >> 31 == top and word & _OFFSET < len(payload) for word in pointers)
-        if inside >= _FEWEST_POINTERS:
-            return top << 31
-    raise ValueError("the address at which the kernel was linked cannot be told")
-
-
 def debug_info_of(vmlinux: Path) -> Path | None:
     """Return the file itself if it is ELF and has DWARF's table of lines; else None."""
     from elftools.common.exceptions import ELFError
@@ -239,50 +208,3 @@ def _chain(line: str) -> tuple[SourceLine, ...]:
                 lines.append(SourceLine(printable(file), int(row["Line"]), printable(function)))
         return tuple(lines)
     return ()
-
-
-def main(image: str) -> None:
-    """Print the rows of the table inside an image as JSON: python -m kentry.kernels.symtab IMAGE.
-
-    A process of its own, because vmlinux-to-elf searches the image by trial: on a damaged one it
-    may take for ever or fill the memory, and it prints and logs what no user asked for.
-    """
-    from vmlinux_to_elf.core.kallsyms import KallsymsFinder
-
-    class Finder(KallsymsFinder):  # type: ignore[misc]  # the library has no annotations
-        """The library's, without what it only logs, which takes a third of its time."""
-
-        kernel_addresses: list[int]
-
-        def find_linux_kernel_version(self) -> None:
-            match = re.search(rb"Linux version (\d+\.[\d.]*\d)[ -~]+", self.kernel_img)
-            if not match:
-                raise ValueError("there is no 'Linux version' line")
-            self.version_string = match.group(0).decode("ascii")
-            self.version_number = match.group(1).decode("ascii")
-
-        def extract_db_information(self, extra_info: bool = True) -> None:
-            """Nothing: it would look the version up in a list of releases, and log it."""
-
-        def find_kallsyms_addresses_or_symbols(self) -> None:
-            super().find_kallsyms_addresses_or_symbols()
-            # Since commit a081b5789255 (in v7.0) the table has no address in it, only distances;
-            # the library then takes the ELF header's, which an Image does not have.
-            relative = int(self.version_number.split(".")[0]) >= 7
-            if relative and not self.kernel_img.startswith(b"\x7fELF"):
-                shift = link_address(self.kernel_img) - min(self.kernel_addresses)
-                self.kernel_addresses = [distance + shift for distance in self.kernel_addresses]
-
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_SECONDS, _CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    data = payload.unpack(Path(image).read_bytes(), image).payload
-    with contextlib.redirect_stdout(sys.stderr):
-        # Its own guess of the word's size fails on Debian's riscv64 images.
-        finder = Finder(data, bit_size=64)
-    rows = zip(finder.kernel_addresses, finder.symbol_names, strict=True)
-    table = [(address, name[0], name[1:]) for address, name in rows]
-    sys.stdout.write(json.dumps([row for row in table if is_text(row[1], row[2], row[0])]))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

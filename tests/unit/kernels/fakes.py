@@ -28,7 +28,7 @@ BUILD_ID = "11" * 20
 VDSO_BUILD_ID = "22" * 20
 CONFIG = b"CONFIG_TEST=y\n"
 BASE = 0xFFFF800080000000
-# vmlinux-to-elf wants 256 symbols at least, and four markers: one for each 256.
+# Several markers: one for each 256.
 SYMBOL_COUNT = 1200
 
 _ELF_MACHINES = {"EM_X86_64": 62, "EM_AARCH64": 183, "EM_RISCV": 243, "EM_386": 3}
@@ -47,8 +47,8 @@ def function_name(index: int) -> str:
     return f"test_function_{index:04}"
 
 
-def kallsyms(base: int) -> bytes:
-    """A symbol table as scripts/kallsyms.c of Linux 6.1 lays it out, without compression.
+def kallsyms(base: int, release: tuple[int, int] = (6, 1), *, marker: str = "I") -> bytes:
+    """A symbol table as scripts/kallsyms.c of that Linux lays it out, without compression.
 
     Symbol I is `function_name(I)` at base + 16 * I; the first is _text.
     """
@@ -58,20 +58,20 @@ def kallsyms(base: int) -> bytes:
         if index % 256 == 0:
             markers.append(len(table))
         table += bytes([len(name)]) + name.encode()
-    # A token of one letter stands for itself; ':' must not follow the digits.
+    # A token of one letter stands for itself.
     letters = b"0123456789abcdefghijklmnopqrstuvwxyz_Tt"
     tokens = [bytes([code]) if code in letters else b"xx" for code in range(256)]
     starts = [sum(len(token) + 1 for token in tokens[:index]) for index in range(256)]
     offsets = [16 * index for index in range(SYMBOL_COUNT)]
+    addresses = [struct.pack(f"<{SYMBOL_COUNT}i", *offsets), struct.pack("<Q", base)]
     parts = [
-        struct.pack(f"<{SYMBOL_COUNT}i", *offsets),
-        struct.pack("<Q", base),
-        struct.pack("<Q", SYMBOL_COUNT),
+        struct.pack("<I", SYMBOL_COUNT),
         bytes(table),
-        struct.pack(f"<{len(markers)}I", *markers),
+        struct.pack(f"<{len(markers)}{marker}", *markers),
         b"".join(token + b"\0" for token in tokens),
         struct.pack("<256H", *starts),
     ]
+    parts = [*addresses, *parts] if release < (6, 4) else [*parts, *addresses]
     return b"".join(part + bytes(-len(part) % 8) for part in parts)
 
 

@@ -11,7 +11,6 @@ from kentry.arch import Arch
 from kentry.errors import KernelError, UserError
 from kentry.kernels import symtab
 from kentry.kernels.kernel import Symbol, SymbolTable
-from kentry.kernels.symtab import link_address
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import put
@@ -88,14 +87,6 @@ def test_a_vmlinux_of_another_build_is_refused(tmp_path: Path, data: bytes, word
     path = put(tmp_path / "vmlinux", data)
     with pytest.raises(UserError, match=words):
         symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
-
-
-def test_the_link_address_is_where_the_pointers_point() -> None:
-    pointers = b"".join((BASE + 8 * index).to_bytes(8, "little") for index in range(1500))
-    minus_ones = b"\xff" * 8 * 3000
-    assert link_address(pointers + minus_ones) == BASE
-    with pytest.raises(ValueError):
-        link_address(minus_ones)
 
 
 FIRST = Symbol(0x1000, "T", "first")

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The symbols of Debian's kernels are those that vmlinux-to-elf reads, every one of text."""
+
+import pytest
+from vmlinux_to_elf.core.kallsyms import KallsymsFinder
+
+from kentry.arch import ARCHES, find_arch
+from kentry.kernels import symtab
+from kentry.kernels.payload import unpack
+from kentry.kernels.resolve import resolve
+from tests.places import silent
+
+pytestmark = pytest.mark.qemu
+
+
+class Finder(KallsymsFinder):  # type: ignore[misc]  # the library has no annotations
+    def extract_db_information(self, extra_info: bool = True) -> None:
+        """Nothing: it only logs what it would look up."""
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_symbols_are_those_of_another_reader(arch: str) -> None:
+    kernel = resolve("debian:6.12", find_arch(arch), silent)
+    theirs = Finder(unpack(kernel.image.read_bytes(), "Image").payload, bit_size=64)
+    rows = zip(theirs.kernel_addresses, theirs.symbol_names, strict=True)
+    text = {(address, name) for address, name in rows if symtab.is_text(name[0], name[1:], address)}
+    ours = symtab.of_image(kernel.image, silent)
+    assert {(symbol.address, symbol.kind + symbol.name) for symbol in ours} == text
+    assert len(ours) > 50_000
