@@ -21,7 +21,7 @@ forget:
 .venv/installed: requirements.lock pyproject.toml setup.py packages/run.txt $(C_FILES) $(FLOOR_FILES)
 	@echo "1 of 3: Debian's packages (packages/run.txt)"
 	scripts/install-packages packages/run.txt
-	@echo "2 of 3: Python's packages (requirements.lock, 1.2 GB in .venv)"
+	@echo "2 of 3: Python's packages (requirements.lock, 160 MB in .venv)"
 	test -x $(PYTHON) || python3 -m venv .venv
 	scripts/install-python requirements.lock
 	@echo "3 of 3: kentry, its probe and plugins in C"
@@ -31,8 +31,19 @@ forget:
 demo: setup
 	scripts/demo .venv/bin/kentry $(ARCH) $(OUT)
 
-test-setup: setup
+test-setup: setup .venv/developed
 	scripts/install-packages packages/test.txt
+
+# What tests, checks and every extra need: 1.1 GB more.
+.venv/developed: requirements-dev.lock
+	scripts/install-python requirements-dev.lock
+	@touch $@
+
+# uv, of PyPI, finds the versions; those that still fit stay.
+LOCK = uv pip compile -q --universal --generate-hashes --no-annotate --no-header -p 3.11 pyproject.toml
+locks:
+	$(LOCK) --extra dev -o requirements-dev.lock
+	echo 'setuptools>=77' | $(LOCK) - -c requirements-dev.lock -o requirements.lock
 
 # Bytecode is kept even where the environment forbids it: else each process compiles all of kentry.
 test test-quick: export PYTHONDONTWRITEBYTECODE =
@@ -52,11 +63,11 @@ check: test-setup
 	.venv/bin/lint-imports
 	clang-format --dry-run --Werror $(C_FILES)
 
-bench: setup
+bench: test-setup
 	$(PYTHON) -m bench.run
 
 # An hour: what kentry bisect finds in ten histories of 45 commits, each of real kernels.
-bench-bisect: setup
+bench-bisect: test-setup
 	$(PYTHON) -m bench.bisecting
 
 # An hour, and it goes on where it was stopped: how many mutants of the code the unit tests kill.
@@ -64,7 +75,7 @@ mutants: test-setup
 	nice $(PYTHON) -m bench.mutants $(MUTANTS)
 
 # Half an hour on a quiet machine: how often kentry is wrong, and what it finds.
-honesty: setup
+honesty: test-setup
 	$(PYTHON) bench/honesty/run.py
 
 # Two hours: what an exact count depends on beside the kernel, on eight kernels.
@@ -82,4 +93,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native src/*.egg-info build demo
 
-.PHONY: setup forget demo test-setup test test-quick check bench bench-bisect mutants honesty contexts docs man clean
+.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect mutants honesty contexts docs man clean

@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,14 @@ from typing import TextIO
 from kentry import __version__
 from kentry.commands import emit, options
 from kentry.commands.settings import settings
-from kentry.errors import EXIT_DONE, EXIT_MISTAKE, EXIT_STOP, KentryError, UserError
+from kentry.errors import (
+    EXIT_DONE,
+    EXIT_MISTAKE,
+    EXIT_STOP,
+    KentryError,
+    MissingToolError,
+    UserError,
+)
 from kentry.host import interrupt
 from kentry.progress import printable, set_quiet
 
@@ -151,10 +159,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as err:
         # A mistake of ours must not look like a verdict: 1 means a regression.
         sentence = f"kentry failed: {type(err).__name__}: {err}."
-        error = KentryError(sentence, "Please report it; -v shows where it happened.")
+        report = "Please report it; -v shows where it happened."
+        error = _without_extra(err) or KentryError(sentence, report)
         error.__cause__ = err
         _report(error)
     return EXIT_STOP if _is_bisecting(argv) else EXIT_MISTAKE
+
+
+def _without_extra(err: Exception) -> KentryError | None:
+    """Says which extra of kentry's package has the library that a command lacks, if one does."""
+    from importlib import metadata
+
+    library = (err.name or "").partition(".")[0] if isinstance(err, ModuleNotFoundError) else ""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        for requirement in (library and metadata.requires("kentry")) or ():
+            # Not dev, which has all of them.
+            if extra := re.match(rf"{library}\b.*extra == \W(?!dev\b)(\w+)", requirement):
+                return MissingToolError(
+                    f"This needs {library}, which a small installation of kentry does not have.",
+                    f"Run: {sys.executable} -m pip install 'kentry[{extra[1]}]'",
+                )
+    return None
 
 
 def _is_bisecting(argv: Sequence[str]) -> bool:

@@ -37,6 +37,9 @@ def run(options: Options) -> int:
     from kentry.count.workload import run_workload
     from kentry.show.workload import workload_layout
 
+    if options.trace:
+        from kentry.vector.tracing import policy_of, write_records
+
     for file in filter(None, (options.output, options.trace, options.console)):
         measuring.check_writable(file)
     name = options.find_workload().name
@@ -52,8 +55,6 @@ def run(options: Options) -> int:
         kernel, arch, guest, how = options.guest(update, cpu=default_cpu(options.find_arch()))
         keep = None
         if trace := options.trace:
-            from kentry.vector.tracing import policy_of, write_records
-
             about = (kernel, arch, guest, None, policy_of(kernel, arch, None), trace)
             keep = partial(try_to, write_records, *about)
         workload, ending = run_workload(kernel, arch, guest, how, update, keep)

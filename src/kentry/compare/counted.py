@@ -460,9 +460,8 @@ def added_by_states(recording: Recording) -> Iterator[tuple[CaseComparison, Stat
 
 def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recording) -> Comparison:
     """Returns the comparison of two recordings with both sides' paths and values of processes."""
-    # They load numpy, which counts do not need.
+    # It loads numpy, which counts do not need; samples load scipy.
     from kentry.compare.path_diff import modal_paths
-    from kentry.results.samples import distribution
 
     pairs = {
         row.name: pair
@@ -473,6 +472,8 @@ def with_paths_and_samples(comparison: Comparison, old: Recording, new: Recordin
     distributions = {}
     for name in dict.fromkeys(row.name for row in comparison.timed):
         if (before := old.case(name)) and (after := new.case(name)):
+            from kentry.results.samples import distribution
+
             distributions[name] = {
                 metric: (distribution(timed), distribution(after.noisy[metric]))
                 for metric, timed in before.noisy.items()

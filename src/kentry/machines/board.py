@@ -71,9 +71,9 @@ class BoardMachine(ShellMachine):
                 else "No labgrid environment says what board there is.",
                 f"Name its file in {_ENV_VARIABLE}: {_ENV_VARIABLE}=env.yaml kentry stat ...",
             )
-        with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
-            from labgrid import Environment
+        from labgrid import Environment
 
+        with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
             self.env = Environment(str(file), interact=self._refuse)
             targets = self.env.config.get_targets()
             if target not in targets:

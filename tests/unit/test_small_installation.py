@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What works with the libraries of requirements.lock alone, and what the rest says without them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kentry.cli import COMMANDS
+from tests import ROOT
+
+GOLDEN = ROOT / "tests" / "golden"
+OLD, NEW = (str(GOLDEN / f"arm64-{version}.json") for version in ("6.1", "6.12"))
+
+# Makes each package that no locked distribution has one that is not installed, and runs kentry.
+SMALL = """
+import re, sys
+from importlib.metadata import packages_distributions
+from kentry.cli import main
+
+def normal(name):
+    return re.sub("[-_.]+", "-", name).lower()
+
+locked = {normal(name) for name in re.findall("(?m)^([^ =]+)==", open(sys.argv[1]).read())}
+for package, distributions in packages_distributions().items():
+    if not {normal(name) for name in distributions} & (locked | {"kentry"}):
+        sys.modules[package] = None
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+def small(*words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", SMALL, str(ROOT / "requirements.lock"), *words]
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "vector"])
+def test_each_command_has_its_help(command: str) -> None:
+    assert small(*command.split(), "--help").returncode == 0
+
+
+def test_exact_counts_need_no_more(tmp_path: Path) -> None:
+    assert small("diff", OLD, NEW).returncode == 0
+    assert small("annotate", OLD, NEW, "--case", "getppid").returncode == 0
+    assert small("report", OLD, NEW, "-o", str(tmp_path / "out.html")).returncode == 0
+    assert small("check", NEW, "--budget", str(GOLDEN / "check.toml")).returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        (["vector", "replay", "trace.parquet"], "vector"),
+        (["run", "debian:6.12", "--trace", "trace.parquet", "--", "shell"], "vector"),
+        (["record", "debian:6.12", "--core", "neoverse-n1", "--arch", "arm64"], "vector"),
+        (["stat", "--case", "getppid"], "time"),
+        (["stat", "board:place"], "boards"),
+    ],
+)
+def test_what_needs_more_says_what_to_type(
+    words: list[str], extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "env.yaml").touch()
+    monkeypatch.setenv("LG_ENV", str(tmp_path / "env.yaml"))
+    done = small(*words, folder=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith(f" -m pip install 'kentry[{extra}]'")
