@@ -38,8 +38,7 @@ static void (*restarted)(void);
 /* Version 1 adds to memory of ours, later versions to a scoreboard. */
 static uint64_t counters[COUNTERS];
 static void *scoreboard;
-static uint64_t *scores[MOST_VCPUS]; /* each vCPU's place in it, once all of them exist */
-static int vcpus;
+static uint64_t *scores; /* vCPU 0's place in it; it does not move while there is one vCPU */
 
 static size_t (*tb_n_insns)(const struct qemu_plugin_tb *);
 static struct qemu_plugin_insn *(*tb_get_insn)(const struct qemu_plugin_tb *, size_t);
@@ -110,8 +109,13 @@ static int find_counters(size_t number)
 
 int api_install(plugin_id id, const qemu_info *info, size_t more)
 {
+	if (info->system_emulation && info->system.smp_vcpus > 1 &&
+	    qemu_plugin_version >= API_SCOREBOARDS) {
+		fprintf(stderr,
+			"kentry plugin: it counts two vCPUs under a QEMU older than 9.0 only\n");
+		return -1;
+	}
 	own_id = id;
-	vcpus = info->system_emulation ? info->system.smp_vcpus : 1;
 	version = qemu_plugin_version;
 	if (need(&tb_n_insns, "qemu_plugin_tb_n_insns") ||
 	    need(&tb_get_insn, "qemu_plugin_tb_get_insn") ||
@@ -247,23 +251,19 @@ void api_add_on_exec(struct qemu_plugin_insn *insn, size_t counter, uint64_t amo
 	}
 }
 
-static uint64_t *place_of(size_t counter, int vcpu)
+static uint64_t *place_of(size_t counter)
 {
 	if (version < API_SCOREBOARDS)
 		return &counters[counter];
 	/* Not earlier: QEMU asserts that the vCPU exists. */
-	if (!scores[vcpu])
-		scores[vcpu] = scoreboard_find(scoreboard, (unsigned int)vcpu);
-	return &scores[vcpu][counter];
+	if (!scores)
+		scores = scoreboard_find(scoreboard, 0);
+	return &scores[counter];
 }
 
 uint64_t api_counter(size_t counter)
 {
-	uint64_t sum = *place_of(counter, 0);
-
-	for (int vcpu = 1; vcpu < vcpus && version >= API_SCOREBOARDS; vcpu++)
-		sum += *place_of(counter, vcpu);
-	return sum;
+	return *place_of(counter);
 }
 
 /* --- reading ---------------------------------------------------------- */
@@ -326,7 +326,7 @@ int api_install_reading(void (*on_vcpu)(void))
 
 void api_set_counter(size_t counter, uint64_t value)
 {
-	*place_of(counter, 0) = value;
+	*place_of(counter) = value;
 }
 
 void api_call_on_tb_if(struct qemu_plugin_tb *tb, insn_callback callback, size_t counter,

@@ -111,7 +111,8 @@ def test_checks_of_memory_tags_are_on_in_a_machine_with_tags() -> None:
     assert sum(tagged.values()) > sum(plain.values())
 
 
-@pytest.mark.parametrize("arch", ARCHES)
+# QEMU 7.2 hangs with two cpus of riscv64.
+@pytest.mark.parametrize("arch", ["arm64", "x86_64"])
 def test_a_second_cpu_without_ticks_accounts_at_each_entry_and_exit(arch: str) -> None:
     """kernel/context_tracking.c, kernel/sched/cputime.c; the other case runs on the first cpu."""
     cases = ("getppid", "getppid-nohz-full")
