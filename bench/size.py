@@ -27,7 +27,7 @@ BUDGET = {
     "commands": 3424,
     "compare": 2344,
     "count": 1933,
-    "host": 1988,
+    "host": 1991,
     "importing": 448,
     "kernels": 4048,
     "machines": 1305,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38890
+TESTS_BUDGET = 38891
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -10,11 +10,9 @@ import re
 import shutil
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-import msgspec
-from msgspec import Struct
 
 from kentry.errors import MissingToolError
 
@@ -24,13 +22,15 @@ DOCTOR = " (kentry doctor lists everything missing)"
 _TABLE = Path(__file__).with_suffix(".toml")
 
 
-class _Manager(Struct, frozen=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class _Manager:
     systems: tuple[str, ...]
     install: str
     prefix: str = ""
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class _Table:
     managers: dict[str, _Manager]
     packages: dict[str, str | dict[str, str]]
     releases: dict[str, dict[str, str]]
@@ -41,6 +41,9 @@ _VERSIONED = re.compile(r"^(gcc|clang|lld|llvm)(?:-\d+)?(?=-|$)")
 
 @cache
 def _table() -> _Table:
+    # The sandbox needs this module, and no library of Python's, also as another user.
+    import msgspec
+
     return msgspec.convert(tomllib.loads(_TABLE.read_text(encoding="utf-8")), _Table)
 
 
