@@ -115,7 +115,7 @@ def program(file: Path, version: str, status: int = 0) -> None:
 
 
 def test_the_newest_is_taken_and_a_broken_one_only_where_there_is_no_other(folder: Path) -> None:
-    with pytest.raises(MissingToolError, match="llvm-x.*apt-get install"):
+    with pytest.raises(MissingToolError, match="llvm-x"):
         native.newest_llvm("llvm-x")
     program(folder / "llvm-x-99", "99.1.0", status=1)
     assert native.newest_llvm("llvm-x") == folder / "llvm-x-99"
