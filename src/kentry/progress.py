@@ -14,7 +14,7 @@ Update = Callable[[float | None, str], None]
 # In a pipe: seconds between two lines of the same state, and of different ones, at least.
 _PLAIN_LINE_SECONDS = 10.0
 _STATE_SECONDS = 1.5
-# What remains is said once a stage has lasted so long and come so far.
+# A stage says how long the rest takes after this many seconds, once this share of it is done.
 _LEFT_AFTER_SECONDS, _LEFT_AFTER = 2.0, 0.02
 
 _quiet = _colourless = False

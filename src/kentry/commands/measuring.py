@@ -246,7 +246,7 @@ class CoreOptions(MeasureOptions):
         return with_misses(recording, dict.fromkeys(self.core), names)
 
     def _models(self, arch: Arch) -> "Models":
-        import kentry.models.caches  # noqa: F401  what it lacks is said before anything is measured
+        import kentry.models.caches  # noqa: F401  says what it lacks before anything is measured
         from kentry.models.estimate import find_models
 
         return find_models(arch, self.core)

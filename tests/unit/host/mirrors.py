@@ -81,7 +81,7 @@ class Archive:
 
 
 def date(seconds: float) -> str:
-    """What a signed file calls the time in so many seconds."""
+    """Returns the time, some seconds from now, as a signed file writes it."""
     return email.utils.formatdate(time.time() + seconds, usegmt=True)
 
 

@@ -69,7 +69,7 @@ def ran(more: int = 0, spread: int = 0) -> Recording:
 
 
 def of_others(boot: Workload, name: str, more: int) -> Workload:
-    """A boot of which one kind alone executes more, in its handler."""
+    """A boot in which one kind alone executes more, in its handler."""
     row = boot.row(name)
     assert row
     added, [(function, count), *others] = more * row.calls, row.functions
