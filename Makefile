@@ -18,7 +18,7 @@ forget:
 	@echo "This checkout was in $(MADE_IN) when .venv was made: it is made anew."
 	rm -rf .venv
 
-.venv/installed: requirements.lock pyproject.toml setup.py packages/run.txt $(C_FILES) $(FLOOR_FILES)
+.venv/installed: requirements.lock pyproject.toml hatch_build.py packages/run.txt $(C_FILES) $(FLOOR_FILES)
 	@echo "1 of 3: Debian's packages (packages/run.txt)"
 	scripts/install-packages packages/run.txt
 	@echo "2 of 3: Python's packages (requirements.lock, 160 MB in .venv)"
@@ -40,10 +40,12 @@ test-setup: setup .venv/developed
 	@touch $@
 
 # uv, of PyPI, finds the versions; those that still fit stay.
-LOCK = uv pip compile -q --universal --generate-hashes --no-annotate --no-header -p 3.11 pyproject.toml
+LOCK = uv pip compile -q --universal --generate-hashes --no-annotate --no-header -p 3.11
 locks:
-	$(LOCK) --extra dev -o requirements-dev.lock
-	echo 'setuptools>=77' | $(LOCK) - -c requirements-dev.lock -o requirements.lock
+	$(LOCK) pyproject.toml --extra dev -o requirements-dev.lock
+	$(LOCK) pyproject.toml -c requirements-dev.lock -o requirements.lock
+	echo '# What builds kentry:' >>requirements.lock
+	echo 'hatchling>=1.27' | $(LOCK) - -c requirements-dev.lock >>requirements.lock
 
 # Bytecode is kept even where the environment forbids it: else each process compiles all of kentry.
 test test-quick: export PYTHONDONTWRITEBYTECODE =
@@ -91,6 +93,6 @@ man: setup
 	$(PYTHON) scripts/man.py .venv/share/man/man1
 
 clean:
-	rm -rf .venv src/kentry/native src/*.egg-info build demo
+	rm -rf .venv src/kentry/native build demo dist
 
 .PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect mutants honesty contexts docs man clean

@@ -21,13 +21,13 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 530,
+    "(loose)": 535,
     "arch": 1656,
     "boot": 2537,
     "commands": 3424,
     "compare": 2344,
     "count": 1933,
-    "host": 1991,
+    "host": 2008,
     "importing": 448,
     "kernels": 4048,
     "machines": 1305,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38891
+TESTS_BUDGET = 38970
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from kentry import __version__
 from kentry.commands import emit, options
 from kentry.commands.settings import settings
 from kentry.errors import (
@@ -77,6 +76,12 @@ kentry help lists all commands; kentry help COMMAND shows a command's options.
 log = logging.getLogger("kentry")
 
 
+def _version() -> str:
+    from kentry.host.native import version  # not above: only this command line needs it
+
+    return version()
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Top:
     """What stands before the command's name."""
@@ -85,8 +90,8 @@ class _Top:
     version: None = options.option(
         "--version",
         action=options.Show,
-        text=f"kentry {__version__}\n",
-        help="print kentry's version",
+        text=_version,
+        help="print kentry's version and commit, and the hashes of its plugin and probes",
     )
 
 

@@ -71,15 +71,15 @@ def operand(*, default: Any = MISSING, **kwargs: Any) -> Any:
 
 
 class Show(argparse.Action):
-    """Prints a text, or the parser's help, and ends the program; OSError if that fails."""
+    """Prints what `text` returns, or the help, and ends the program; OSError if that fails."""
 
-    def __init__(self, *, text: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, text: Callable[[], str] | None = None, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "nargs": 0})
         self._text = text
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Called by argparse where the option stands."""
-        emit.write(self._text or parser.format_help(), emit.NEVER)
+        emit.write(self._text() if self._text else parser.format_help(), emit.NEVER)
         sys.stdout.flush()
         parser.exit()
 

@@ -12,7 +12,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from kentry.arch import Arch
+import kentry
+from kentry.arch import ARCHES, Arch
 from kentry.errors import MissingToolError, UserError
 from kentry.host.cache import cache_dir, read_bytes, scratch_folder, write_atomically
 from kentry.host.packages import missing
@@ -20,8 +21,9 @@ from kentry.host.process import need, run
 from kentry.host.sandbox import STOPPED, Limits, confined
 
 _FOLDER = Path(__file__).parents[1] / "native"
-# In a clone of kentry's repository, where it is installed from.
-_GUEST = Path(__file__).parents[3] / "guest"
+# The sources of the probe: in a wheel, else in the clone of kentry's repository.
+_CLONE = Path(__file__).parents[3]
+_GUEST = next(filter(Path.exists, (_FOLDER.with_name("guest"), _CLONE / "guest")), _CLONE / "guest")
 
 # Debian's folders beside those in $PATH.
 _LLVM_FOLDERS = Path("/usr/lib")
@@ -31,6 +33,21 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _MOST_SOURCE_BYTES = 1 << 20
 # gcc takes 100 MB and a second for a case, on a busy machine half a minute.
 _COMPILER_LIMITS = Limits(memory=1 << 30, processes=64, file=64 << 20, seconds=300)
+
+
+def version() -> str:
+    """Return kentry's version, its commit, and the hashes of the plugin and the probes, as text."""
+    file = _FOLDER / "commit"
+    commit = file.read_text().split()[0] if file.exists() else "unknown"
+    if (_CLONE / ".git").exists() and shutil.which("git"):
+        words = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        commit = run(["git", "-C", str(_CLONE), *words], check=False).stdout.strip() or commit
+    lines = [f"kentry {kentry.__version__}", f"commit {commit}"]
+    for name in ("kentry.so", *(f"probe-{arch}" for arch in ARCHES)):
+        built = _FOLDER / name
+        digest = hashlib.sha256(built.read_bytes()).hexdigest() if built.exists() else "not built"
+        lines.append(f"{name} {digest[:12]}")
+    return "\n".join(lines) + "\n"
 
 
 def probe_file(arch: Arch) -> Path:
@@ -44,7 +61,7 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
     if not (_GUEST / "Makefile").exists():
         raise MissingToolError(
             "kentry was installed without the sources of its probe.",
-            "Clone kentry's repository and run make setup there.",
+            "Install its wheel, or clone its repository and run make setup there.",
         )
     cross = cross_prefix(arch)
     need(f"{cross}gcc")

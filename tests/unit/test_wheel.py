@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The wheel: the same bytes from every clone, with every compiled part, or no wheel."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kentry.arch import ARCHES
+from tests import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+BUILD = (sys.executable, "-m", "hatchling", "build", "-t", "wheel")
+# Somebody else, without a home.
+ANOTHER = ("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--uid", "1234", "--gid", "1234")
+
+
+def build(clone: Path, *by: str, umask: int = 0o022, **env: str) -> Path:
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True, umask=umask)
+    env = {**os.environ, **env}
+    subprocess.run([*by, *BUILD], cwd=clone, env=env, umask=umask, check=True, capture_output=True)
+    (file,) = (clone / "dist").iterdir()
+    return file
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("clones")
+    another = build(folder / "a-longer" / "path", *ANOTHER, umask=0o077, HOME="/nowhere")
+    return build(folder / "short"), another
+
+
+def test_two_clones_give_the_same_bytes(files: tuple[Path, Path]) -> None:
+    assert files[0].name == files[1].name
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_every_compiled_part_is_inside(files: tuple[Path, Path]) -> None:
+    assert re.search(r"-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$", files[0].name)
+    with zipfile.ZipFile(files[0]) as archive:
+        names = set(archive.namelist())
+        (bill,) = (
+            name for name in names if re.search(r"\.dist-info/sboms/[^/]+\.cdx\.json$", name)
+        )
+        parts = {
+            part["name"]: part["hashes"][0]["content"]
+            for part in json.loads(archive.read(bill))["components"]
+            if part["type"] == "file"
+        }
+        inside = {name: hashlib.sha256(archive.read(name)).hexdigest() for name in parts}
+    assert inside == parts
+    programs = ("probe-{}", "runner-{}", "costs-{}", "floor-{}", "floor-{}.elf", "floor-linux-{}")
+    wanted = {program.format(arch) for program in programs for arch in ARCHES}
+    wanted |= {"kentry.so", "tasks.so", "commit"}
+    assert {f"kentry/native/{name}" for name in wanted} <= parts.keys()
+    assert {"kentry/guest/Makefile", "kentry/guest/case.h", "kentry/guest/cases/read.c"} <= names
+
+
+def test_the_plugins_of_a_wheel_for_aarch64_are_of_aarch64(tmp_path: Path) -> None:
+    file = build(tmp_path / "clone", KENTRY_MACHINE="aarch64")
+    assert re.search(r"-py3-none-manylinux_2_\d+_aarch64\.whl$", file.name)
+    with zipfile.ZipFile(file) as archive:
+        for plugin in ("kentry.so", "tasks.so"):
+            header = archive.read(f"kentry/native/{plugin}")[:20]
+            assert (header[:4], header[18:]) == (b"\x7fELF", b"\xb7\0")
+
+
+def test_no_wheel_without_a_part(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        build(tmp_path / "clone", KENTRY_MACHINE="of-no-compiler")
+    assert not list((tmp_path / "clone").glob("dist/*.whl"))
