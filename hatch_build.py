@@ -38,20 +38,24 @@ class BuildHook(BuildHookInterface):  # type: ignore[type-arg]
         commit = commit_line()
         os.environ.setdefault("SOURCE_DATE_EPOCH", commit.split()[1])
         machine = os.environ.get("KENTRY_MACHINE", platform.machine())
-        native = EDITABLE if version == "editable" else ROOT / "build" / f"native-{machine}"
-        native.mkdir(parents=True, exist_ok=True)
-        (native / "commit").write_text(f"{commit}\n")
+        programs, plugins = ROOT / "build" / "native", ROOT / "build" / f"plugins-{machine}"
+        if version == "editable":
+            programs = plugins = EDITABLE
+        programs.mkdir(parents=True, exist_ok=True)
+        (programs / "commit").write_text(f"{commit}\n")
         if self.target_name == "sdist":
-            build_data["force_include"][str(native / "commit")] = str(COMMIT.relative_to(ROOT))
+            build_data["force_include"][str(programs / "commit")] = str(COMMIT.relative_to(ROOT))
             return
-        build(native, machine, must=version != "editable")
+        build(programs, plugins, machine, must=version != "editable")
         if version != "editable":
+            native = sorted([*programs.iterdir(), *plugins.iterdir()])
             sources = [file for file in sorted((ROOT / "guest").rglob("*")) if is_source(file)]
-            included = {file: f"kentry/native/{file.name}" for file in sorted(native.iterdir())}
+            included = {file: f"kentry/native/{file.name}" for file in native}
             included |= {file: f"kentry/{file.relative_to(ROOT)}" for file in sources}
             build_data["force_include"] |= {str(file): place for file, place in included.items()}
             build_data["sbom_files"] = [bill_of_materials(native, self.metadata, machine)]
-            build_data |= {"pure_python": False, "tag": f"py3-none-{platform_tag(native, machine)}"}
+            tag = f"py3-none-{platform_tag(plugins, machine)}"
+            build_data |= {"pure_python": False, "tag": tag}
 
 
 def commit_line() -> str:
@@ -71,25 +75,25 @@ def is_source(file: Path) -> bool:
     return file.is_file() and "build" not in file.relative_to(ROOT).parts
 
 
-def build(native: Path, machine: str, *, must: bool) -> None:
-    def make(folder: str, *words: str) -> None:
-        argv = ["make", "-s", "-C", str(ROOT / folder), f"OUT={native}", *words]
+def build(programs: Path, plugins: Path, machine: str, *, must: bool) -> None:
+    def make(folder: str, out: Path, *words: str) -> None:
+        argv = ["make", "-s", "-C", str(ROOT / folder), f"OUT={out}", *words]
         subprocess.run(argv, check=True)
 
     own = machine == platform.machine()
-    make("plugin", *([] if own else [f"CC={machine}-linux-gnu-gcc"]))
+    make("plugin", plugins, *([] if own else [f"CC={machine}-linux-gnu-gcc"]))
     for arch, (prefix, of) in COMPILERS.items():
         here = shutil.which(f"{prefix}gcc") is not None
         if here or must or platform.machine() == of:
             plain = platform.machine() == of and not here
-            make("guest", f"ARCHES={arch}", *([f"CROSS_{arch}="] if plain else []))
+            make("guest", programs, f"ARCHES={arch}", *([f"CROSS_{arch}="] if plain else []))
 
 
-def platform_tag(native: Path, machine: str) -> str:
+def platform_tag(plugins: Path, machine: str) -> str:
     """Returns the tag of the oldest glibc that has what the plugins call; glib is QEMU's own."""
     versions = {
         (int(major), int(minor))
-        for plugin in native.glob("*.so")
+        for plugin in plugins.glob("*.so")
         for major, minor in re.findall(rb"GLIBC_(\d+)\.(\d+)", plugin.read_bytes())
     }
     if not versions:
@@ -98,7 +102,7 @@ def platform_tag(native: Path, machine: str) -> str:
     return f"manylinux_{major}_{minor}_{machine}"
 
 
-def bill_of_materials(native: Path, metadata: Any, machine: str) -> str:
+def bill_of_materials(native: list[Path], metadata: Any, machine: str) -> str:
     """Writes what the wheel has and what it is installed with as CycloneDX; returns its place."""
     name, version = metadata.name, metadata.version
     parts = [
@@ -107,7 +111,7 @@ def bill_of_materials(native: Path, metadata: Any, machine: str) -> str:
             "name": f"kentry/native/{file.name}",
             "hashes": [{"alg": "SHA-256", "content": sha256(file.read_bytes()).hexdigest()}],
         }
-        for file in sorted(native.iterdir())
+        for file in native
     ]
     needed, _, _ = (ROOT / "requirements.lock").read_text().partition("# What builds kentry:")
     locked = re.findall(r"^([\w.-]+)==([\w.]+)", needed, re.MULTILINE)

@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2832,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38970
+TESTS_BUDGET = 38976
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

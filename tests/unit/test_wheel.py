@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -23,19 +24,24 @@ BUILD = (sys.executable, "-m", "hatchling", "build", "-t", "wheel")
 ANOTHER = ("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--uid", "1234", "--gid", "1234")
 
 
+def clone(folder: Path, umask: int = 0o022) -> Path:
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True, umask=umask)
+    return folder
+
+
 def build(clone: Path, *by: str, umask: int = 0o022, **env: str) -> Path:
-    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True, umask=umask)
     env = {**os.environ, **env}
     subprocess.run([*by, *BUILD], cwd=clone, env=env, umask=umask, check=True, capture_output=True)
-    (file,) = (clone / "dist").iterdir()
+    (file,) = (clone / "dist").glob(f"*{env.get('KENTRY_MACHINE', platform.machine())}.whl")
     return file
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("clones")
-    another = build(folder / "a-longer" / "path", *ANOTHER, umask=0o077, HOME="/nowhere")
-    return build(folder / "short"), another
+    other = clone(folder / "a-longer" / "path", 0o077)
+    other = build(other, *ANOTHER, umask=0o077, HOME="/nowhere")
+    return build(clone(folder / "short")), other
 
 
 def test_two_clones_give_the_same_bytes(files: tuple[Path, Path]) -> None:
@@ -64,8 +70,8 @@ def test_every_compiled_part_is_inside(files: tuple[Path, Path]) -> None:
     assert {"kentry/guest/Makefile", "kentry/guest/case.h", "kentry/guest/cases/read.c"} <= names
 
 
-def test_the_plugins_of_a_wheel_for_aarch64_are_of_aarch64(tmp_path: Path) -> None:
-    file = build(tmp_path / "clone", KENTRY_MACHINE="aarch64")
+def test_the_plugins_of_a_wheel_for_aarch64_are_of_aarch64(files: tuple[Path, Path]) -> None:
+    file = build(files[0].parents[1], KENTRY_MACHINE="aarch64")
     assert re.search(r"-py3-none-manylinux_2_\d+_aarch64\.whl$", file.name)
     with zipfile.ZipFile(file) as archive:
         for plugin in ("kentry.so", "tasks.so"):
@@ -75,5 +81,5 @@ def test_the_plugins_of_a_wheel_for_aarch64_are_of_aarch64(tmp_path: Path) -> No
 
 def test_no_wheel_without_a_part(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        build(tmp_path / "clone", KENTRY_MACHINE="of-no-compiler")
+        build(clone(tmp_path / "clone"), KENTRY_MACHINE="of-no-compiler")
     assert not list((tmp_path / "clone").glob("dist/*.whl"))
