@@ -25,23 +25,23 @@ BUDGET = {
     "arch": 1656,
     "boot": 2537,
     "commands": 3424,
-    "compare": 2344,
+    "compare": 2348,
     "count": 1933,
     "host": 2008,
     "importing": 448,
     "kernels": 4048,
     "machines": 1305,
     "models": 986,
-    "path": 1253,
-    "results": 3278,
-    "show": 5693,
+    "path": 1254,
+    "results": 3390,
+    "show": 5940,
     "stats": 693,
     "study": 2679,
     "time": 1578,
-    "vector": 2832,
+    "vector": 2905,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 38976
+TESTS_BUDGET = 39500
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

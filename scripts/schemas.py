@@ -59,7 +59,7 @@ _PUBLISHED |= {
 # Keys that a file leaves out where they would say nothing; it always has the others.
 _OPTIONAL = {
     *("accesses", "checked", "checked_counts", "contexts", "distributions", "events", "layout"),
-    *("markers", "modal_paths", "parts", "places", "renamed", "source_lines", "vector"),
+    *("markers", "modal_paths", "overview", "parts", "places", "renamed", "source_lines", "vector"),
 }
 # The name of a struct in a schema: a title, a key or the end of a reference.
 _NAME = re.compile(r'(?<=["/])[A-Z][A-Za-z]+(?=")')

@@ -15,7 +15,7 @@ from kentry.compare.layout import layout_change
 from kentry.compare.workload import of_recordings
 from kentry.errors import UserError
 from kentry.path import metrics as path_metrics
-from kentry.path.calls import NOT_KNOWN, purposes
+from kentry.path.calls import NOT_KNOWN, parts_of, purposes
 from kentry.path.pairs import pack_pairs
 from kentry.path.symbols import base_name, depends_on_context
 from kentry.path.variation import distinct_paths, functions_of
@@ -153,7 +153,7 @@ def compare_case(sides: Sides) -> CaseComparison:
                 notes.append(caveats.functions_of_context(name, path, before))
     alike = sides.identical_paths if before == after else None
     of_floor = old.recording.is_floor or new.recording.is_floor
-    parts, reasons = _purposes_of_both(sides, [before, after]) if of_floor else ((), ())
+    parts, reasons = _purposes_of_both(sides, [before, after], with_reasons=of_floor)
     if not of_floor:
         functions = _with_renames(functions, sides)
     return CaseComparison(
@@ -419,15 +419,17 @@ def _by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
 
 
 def _purposes_of_both(
-    sides: Sides, counts: list[int]
+    sides: Sides, counts: list[int], *, with_reasons: bool
 ) -> tuple[tuple[PurposeDelta, ...], tuple[PurposeDelta, ...]]:
     """Parts in the path's order, reasons by change; both add up to the counts or are empty."""
-    both = [list(purposes(side.path or (), side.arch)) for side in sides]
-    if [len(own) for own in both] != counts:
+    paths = [side.path or () for side in sides]
+    if list(map(len, paths)) != counts:
         return (), ()
-    parts = _deltas([[(purpose.part, "") for purpose in own] for own in both])
+    names = [list(parts_of(side.path or (), side.arch)) for side in sides]
+    parts = _deltas([[(name, "") for name in own] for own in names])
+    order = list(dict.fromkeys(name for own in reversed(names) for name in own))
+    both = [list(purposes(side.path or (), side.arch)) for side in sides] if with_reasons else []
     reasons = _deltas([[(purpose.reason, purpose.source) for purpose in own] for own in both])
-    order = list(dict.fromkeys(purpose.part for own in reversed(both) for purpose in own))
     return (
         tuple(sorted(parts, key=lambda row: order.index(row.name))),
         tuple(sorted(reasons, key=lambda row: (row.name == NOT_KNOWN, -abs(row.delta), row.name))),
@@ -435,6 +437,8 @@ def _purposes_of_both(
 
 
 def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
+    if not sides:
+        return []
     old, new = (Counter(name for name, _ in side) for side in sides)
     sources: dict[str, dict[str, None]] = {}
     for name, source in (pair for side in sides for pair in side):

@@ -23,6 +23,8 @@ from kentry.arch import Arch
 from kentry.path.symbols import base_name
 from kentry.results.recording import Instruction
 
+# In the order of execution.
+PARTS = ("entry", "dispatch", "handler", "exit", "return")
 # In place of a return address, where the entry assembly called C through a jump.
 _BY_JUMP = -1
 
@@ -57,10 +59,9 @@ def parts(path: Sequence[Instruction], arch: Arch) -> list[Part]:
     handler = next(begins, end)
     after = next((j for j in range(handler, end) if depths[j] < depths[handler]), end)
     cuts = [0, first_c, handler, after, max(after, last_c), len(path)]
-    names = ("entry", "dispatch", "handler", "exit", "return")
     return [
         Part(name, tuple(path[start:end]), tuple(depths[start:end]))
-        for name, (start, end) in zip(names, pairwise(cuts), strict=True)
+        for name, (start, end) in zip(PARTS, pairwise(cuts), strict=True)
         if end > start
     ]
 

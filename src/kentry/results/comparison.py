@@ -2,7 +2,9 @@
 """A comparison of two kernels: kentry/comparison/1, of `kentry diff` and `stat --compare`."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -50,6 +52,12 @@ _MOST_PERCENT = 1e18
 _WITHOUT_INTERVAL, _MOST_DIGITS = 1, 4
 # Counters of an emulated cpu have no spread but that of rounding.
 _NO_SPREAD = 1e-6
+# Fewer rows are their own overview; and how many of the largest changes it names.
+_OVERVIEW, _LARGEST = 5, 3
+# A change is common if no more than one case in as many lacks it.
+_LACK = 8
+# Of the shortest cases, the one with the most in common with the others shows what that is.
+_TRIED = 3
 
 
 Share = tuple[str, Positive]
@@ -215,7 +223,9 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
     ] = ()
     parts: Annotated[
         tuple[PurposeDelta, ...],
-        about("Against the floor: the parts of the path; they add up to the case's"),
+        about(
+            "The parts of the modal paths, where these have the counts; they add up to the case's"
+        ),
         OMITTED,
     ] = ()
     reasons: Annotated[
@@ -338,6 +348,100 @@ def decimals(half: float, most: int = _MOST_DIGITS) -> int:
     return min(most, -math.floor(math.log10(half)))
 
 
+class FunctionChange(Struct, frozen=True):
+    """What a function changes by, and in an overview each time that a case calls the kernel."""
+
+    name: str
+    delta: int
+
+
+class CaseChange(Struct, frozen=True):
+    """A change of a case, in instructions and in per cent of old."""
+
+    name: str
+    delta: int
+    percent: float = field(name="percent_of_old")
+
+
+class Overview(Struct, frozen=True):
+    """What all changed cases have in common, and the largest changes.
+
+    A case that calls the kernel twice has twice the common change.
+    """
+
+    common: Annotated[
+        tuple[FunctionChange, ...],
+        about("Functions that change by the same in each call of nearly every case"),
+    ]
+    delta: Annotated[int, about("Their sum, a call")]
+    cases: Annotated[Count, about("How many were looked at: all whose functions are known")]
+    without: Annotated[tuple[str, ...], about("The cases in which one of them changes otherwise")]
+    rest: Annotated[
+        tuple[CaseChange, CaseChange], about("What else changes: the least and the most, by share")
+    ]
+    largest: Annotated[tuple[CaseChange, ...], about("By size, largest first")]
+
+    @classmethod
+    def of(cls, rows: Sequence[CaseComparison]) -> Self | UnsetType:
+        """Returns that of the rows of instructions; UNSET where few of them change."""
+        changed = [row for row in rows if row.delta and row.old and row.functions]
+        if len(changed) < _OVERVIEW:
+            return UNSET
+        deltas = [{own.name: own.delta for own in row.functions if own.delta} for row in changed]
+        # Short paths are of one call; by its changes the others show how many calls they are.
+        short = sorted(zip((row.old for row in changed), deltas, strict=True), key=itemgetter(0))
+        tried = (_lacking(first, deltas) for _, first in short[:_TRIED])
+        first, calls, lacking = max(tried, key=lambda own: len(own[2]))
+        common = [FunctionChange(name, first[name]) for name in lacking]
+        without = {changed[at].name for places in lacking.values() for at in places}
+        total = sum(own.delta for own in common)
+        rest = [
+            CaseChange(row.name, more := row.delta - n * total, 100 * more / row.old)
+            for row, n in zip(changed, calls, strict=True)
+        ]
+        by_share = sorted(rest, key=lambda own: own.percent)
+        decided = (row for row in changed if row.verdict in ("better", "worse"))
+        by_size = sorted(decided, key=lambda row: -abs(row.delta))[:_LARGEST]
+        return cls(
+            tuple(sorted(common, key=lambda own: -abs(own.delta))),
+            total,
+            len(changed),
+            tuple(row.name for row in changed if row.name in without),
+            (by_share[0], by_share[-1]),
+            tuple(CaseChange(row.name, row.delta, 100 * row.delta / row.old) for row in by_size),
+        )
+
+
+_Deltas = dict[str, int]
+
+
+def _lacking(
+    first: _Deltas, deltas: Sequence[_Deltas]
+) -> tuple[_Deltas, list[int], dict[str, list[int]]]:
+    """Returns `first`, how many calls each case is, and which lack a change that is common."""
+    calls = [_times(own, first) for own in deltas]
+    lacking = {
+        name: [
+            at
+            for at, (own, n) in enumerate(zip(deltas, calls, strict=True))
+            if own.get(name) != n * delta
+        ]
+        for name, delta in first.items()
+    }
+    most = len(deltas) // _LACK
+    return first, calls, {name: own for name, own in lacking.items() if len(own) <= most}
+
+
+def _times(own: _Deltas, first: _Deltas) -> int:
+    """Returns how many times the changes of `first` most functions of `own` have."""
+    times = Counter(
+        own[name] // delta
+        for name, delta in first.items()
+        if own.get(name, 0) % delta == 0 and own.get(name, 0) // delta > 0
+    )
+    return max(times, key=lambda n: (times[n], -n), default=1)
+
+
 # Of rows of a path diff that follow each other: the words of change, function, part, reason and
 # source; whether constants differ; how often each ran; the first on each side, null for none; and
 # how many there are.
@@ -402,12 +506,16 @@ class Comparison(Struct, frozen=True, kw_only=True, tag_field="schema", tag="ken
         dict[str, dict[str, tuple[Distribution, Distribution]]] | UnsetType,
         about("By case and metric the values of both sides' processes"),
     ] = UNSET
+    overview: Annotated[
+        Overview | UnsetType, about("Of the instructions, where at least five cases change")
+    ] = UNSET
     # The cases whose instructions, or all of whose metrics, only the old kernel has.
     lost: Annotated[tuple[str, ...], UNWRITTEN] = ()
 
     def __post_init__(self) -> None:
         rows = [_row(at, row) if isinstance(row, dict) else row for at, row in enumerate(self.rows)]
         force_setattr(self, "rows", tuple(rows))
+        force_setattr(self, "overview", Overview.of(self.cases))
 
     @property
     def exact(self) -> list[CaseComparison]:

@@ -9,7 +9,7 @@ for its form.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +39,8 @@ class Prose(Element):
 class Column:
     """A column: `left` for text, with a second heading for neighbours of one `group`.
 
-    In a table that is too wide, its cells are shortened to `most`.  A last column that `wraps` goes
-    on on the next lines.
+    A page sorts a column of changes by `size`, without their signs.  In a table that is too wide,
+    its cells are shortened to `most`.  A last column that `wraps` goes on on the next lines.
     """
 
     name: str = ""
@@ -48,6 +48,7 @@ class Column:
     left: bool = False
     most: int | None = None
     wraps: bool = False
+    size: bool = False
 
 
 def text_column(name: str = "", *, most: int | None = None, wraps: bool = False) -> Column:
@@ -57,11 +58,15 @@ def text_column(name: str = "", *, most: int | None = None, wraps: bool = False)
 
 @dataclass(frozen=True)
 class Cell:
-    """A text that a page colours by the class `kind` of page.css; `link` is a block's id."""
+    """A text that a page colours by the class `kind` of page.css; `link` is a block's id.
+
+    A page draws `at`, from -1 to 1, as a dot on an axis that all cells of the column share.
+    """
 
     text: str
     kind: str = ""
     link: str = ""
+    at: float | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -75,7 +80,8 @@ class Table(Element):
     columns with a `most` are shortened, in their order.  Those that still do not fit follow in a
     second table, which begins with the first `keys` columns again; a group stays together.  Between
     columns are `gap` blanks, or one if that avoids a second table.  Only a page has the `caption`,
-    and sorts by the heading that is clicked; of what `sorts`, the last row stays the last.
+    and sorts by the heading that is clicked; of what `sorts`, the last row stays the last.  What
+    `filters` sorts too, has no such row, and shows only rows with a text, or that changed.
     """
 
     columns: Sequence[Column]
@@ -86,6 +92,7 @@ class Table(Element):
     width: int | None = None
     caption: str = ""
     sorts: bool = False
+    filters: bool = False
     rows: list[Sequence[object]] = field(default_factory=list)
     notes: dict[int, list[str]] = field(default_factory=dict)
 
@@ -100,12 +107,19 @@ class Table(Element):
 
 @dataclass(frozen=True)
 class Layout:
-    """A whole result, of which only a page prints the title, the summary and the facts."""
+    """A whole result; only a page prints title, summary, lead, badges, facts and the command.
+
+    The `lead` stands before caveats and blocks; `badges` say in a few words how it was measured,
+    the `command` makes the result again.
+    """
 
     kind: str
     title: str
     summary: str
     blocks: Sequence[Block]
-    caveats: Iterable[Caveat] = ()
+    caveats: Sequence[Caveat] = ()
     facts: Sequence[tuple[str, str]] = ()
     json: Mapping[str, Any] = field(default_factory=dict)
+    lead: Sequence[Block] = ()
+    badges: Sequence[str] = ()
+    command: str = ""

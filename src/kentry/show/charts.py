@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -25,6 +26,10 @@ from kentry.show.numbers import change_with_interval, number, share
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 720, 64, 24, 18, 34, 240
 _ROW = 20
+# Between two paths on one axis.
+_AXIS = 32
+# Shares of a path's largest change, from which on a change has a darker colour.
+_LEVELS = (0.1, 0.4)
 # What is too narrow to be seen is left out: at most this many frames are drawn.
 _FRAMES = 600
 # More bars have no number above them, and not each has a label.
@@ -36,7 +41,7 @@ _NAMES, _MOST_LABEL = 200, 28
 _TICKS = 6
 
 _SVG = Markup(
-    '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}</svg>'
+    '<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}"><title>{}</title>{}</svg>'
 )
 _LINE = Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
 _RECT = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">{}</rect>')
@@ -44,11 +49,14 @@ _CIRCLE = Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="{}"><title>{}</t
 _TEXT = Markup('<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>')
 _TITLE = Markup("<title>{}</title>")
 _PATH = Markup('<path class="{}" d="{}"/>')
-_LINK = Markup('<a href="#{}" aria-label="{}">{}</a>')
+_LINK = Markup('<a href="#{}"><title>{}</title>{}</a>')
 _FRAME = Markup(
-    '<svg class="frame {}" x="{:.3f}%" y="{}" width="{:.3f}%" height="{}"><title>{}</title>'
-    '<rect width="100%" height="100%"/><text x="3" y="14">{}</text></svg>'
+    '<svg class="frame {}" x="{:.3f}%" y="{}" width="{:.3f}%"><title>{}</title><rect/>{}'
+    "<text>{}</text></svg>"
 )
+# Colours are not all that tells more from fewer: these strips are hatched.
+_STRIP = Markup('<rect class="strip"/>')
+_SIDE = Markup('<text class="side" x="3" y="{}">{}</text>')
 _ICICLE = Markup(
     '<svg class="icicle" height="{}" role="application" tabindex="0"'
     ' aria-roledescription="call chart" aria-label="{}"><title>{}</title>{}</svg>'
@@ -56,10 +64,16 @@ _ICICLE = Markup(
 
 # Above charts which page.js walks; of paths, and of anything.
 ICICLE_KEYS = (
-    "Click a frame to widen it. With the keyboard: arrows move, Enter widens, Escape shows all."
+    "Click a frame to widen it. With the keyboard: arrows move, Enter widens, Escape shows all,"
+    " / searches, m merges the calls of a function."
 )
 ICICLE_HELP = (
     f"Width is instructions, in the order of execution; a call is below its caller. {ICICLE_KEYS}"
+)
+MIRROR_HELP = (
+    "The old path is above the axis, the new one below it, on one scale; each call lies farther"
+    f" from the axis than its caller. Darker is a larger change. {ICICLE_KEYS} n and p go to the"
+    " next and the previous change."
 )
 # The colours of a path's calls beside another kernel's.
 CHANGE_KINDS = {
@@ -72,7 +86,10 @@ CHANGE_KINDS = {
 
 
 class Frame(NamedTuple):
-    """A call with what it calls; depth 0 is the row of parts, `kind` a class of colour."""
+    """A call with what it calls; depth 0 is the row of parts, `kind` a class of colour.
+
+    `delta` is by how much its function changed in the whole path.
+    """
 
     name: str
     first: int
@@ -80,6 +97,7 @@ class Frame(NamedTuple):
     depth: int
     kind: str
     title: str
+    delta: int = 0
 
 
 def frames(
@@ -105,35 +123,54 @@ def frames(
         drawn.append(Frame(part, first, count, 0, kind, title))
         first += count
     calls = spans(code, arch)
+    most = max((abs(row.delta) for row in deltas.values()), default=0)
     own = Counter(calls.inner)
     depths: list[int] = []
     for index, call in enumerate(calls.spans):
         depths.append(1 if call.caller is None else depths[call.caller] + 1)
         size, kind = call.end - call.start, names[call.start]
-        title = f"{call.function}: {size} of {total} instructions"
-        title += f" ({share(size, total)}), {own[index]} its own, in {kind}"
+        title = f"{call.function}: {size} of {total} ({share(size, total)})"
+        title += f", {own[index]} its own, in {kind}"
+        change = 0
         if changed is not None:
             delta, kind = deltas.get(base_name(call.function)), "same"
-            if delta:
-                kind = "worse" if delta.delta > 0 else "better" if delta.delta else "same"
-                if delta.delta and not (delta.old and delta.new):
+            if delta and delta.delta:
+                change, kind = delta.delta, "worse" if delta.delta > 0 else "better"
+                if not (delta.old and delta.new):
                     kind = "removed" if delta.old else "added"
-                title += f"; in the whole path {delta.old} -> {delta.new} ({delta.delta:+d})"
-        drawn.append(Frame(call.function, call.start, size, depths[index], kind, title))
+                kind += f" level-{bisect(_LEVELS, abs(change) / most) + 1}"
+                title += f"; in the whole path {delta.old} -> {delta.new} ({change:+d})"
+        drawn.append(Frame(call.function, call.start, size, depths[index], kind, title, change))
     return sorted(drawn, key=lambda frame: (frame.depth, frame.first))
 
 
-def icicle(frames: Sequence[Frame], scale: int, label: str) -> Markup:
-    """The path, `scale` instructions wide; widths are in per cent, so that a script can zoom."""
-    least = sorted((frame.size for frame in frames), reverse=True)[_FRAMES:][:1] or [0]
-    drawn = [frame for frame in frames if frame.size > least[0]]
-    boxes = []
-    for frame in drawn:
-        x, wide = 100 * frame.first / scale, 100 * frame.size / scale
-        y = _ROW * frame.depth
-        boxes.append(_FRAME.format(frame.kind, x, y, wide, _ROW - 1, frame.title, frame.name))
-    height = _ROW * (1 + max((frame.depth for frame in drawn), default=0))
-    return _ICICLE.format(height, label, label, Markup("").join(boxes))
+def icicle(
+    frames: Sequence[Frame], scale: int, label: str, above: Sequence[Frame] = ()
+) -> tuple[Markup, str]:
+    """Draws a path, `scale` instructions wide, and `above` its axis another one upside down.
+
+    Widths are in per cent, so that a script can zoom.  Also returns how many small calls it left
+    out, a clause or "".
+    """
+    boxes, left_out, top = list[Markup](), 0, 0
+    for side, own in (("old", above), ("new", frames)):
+        # Of calls that are equally small the first ones are drawn.
+        kept = sorted(own, key=lambda frame: -frame.size)[:_FRAMES]
+        left_out += len(own) - len(kept)
+        rows = 1 + max((frame.depth for frame in kept), default=-1)
+        for frame in sorted(kept, key=lambda frame: (frame.depth, frame.first)):
+            x, wide = 100 * frame.first / scale, 100 * frame.size / scale
+            y = top + _ROW * (rows - 1 - frame.depth if side == "old" else frame.depth)
+            name = f"{frame.name} {frame.delta:+d}" if frame.delta else frame.name
+            kind = f"{side} {frame.kind}" if above else frame.kind
+            strip = _STRIP if frame.delta else ""
+            boxes.append(_FRAME.format(kind, x, y, wide, frame.title, strip, name))
+        top += _ROW * rows
+        if side == "old" and above:
+            boxes += [_SIDE.format(top + 11, "\u2191 old"), _SIDE.format(top + 27, "\u2193 new")]
+            top += _AXIS
+    note = f"; {left_out} small calls are not drawn" if left_out else ""
+    return _ICICLE.format(top, label, label, Markup("").join(boxes)), note
 
 
 def timeline(
@@ -249,7 +286,9 @@ class _Plot:
 
     def drawing(self) -> Markup:
         body = Markup("").join(self.parts)
-        return _SVG.format(_WIDTH, self.height, self.label, self.label, body)
+        # An image is read as one thing, and its links would be lost.
+        role = "group" if "<a " in body else "img"
+        return _SVG.format(_WIDTH, self.height, role, self.label, self.label, body)
 
 
 def _extent(values: Iterable[float], room: float, nothing: float = 0) -> tuple[float, float]:
@@ -307,11 +346,11 @@ def line(
     *,
     shape: Literal["dots", "line", "steps"] = "line",
     logarithmic: bool = False,
-    band: tuple[float, float] | None = None,
+    bands: Sequence[tuple[float, float]] = (),
     named: Sequence[tuple[float, str]] = (),
     levels: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Values over x; `band` shades a range of x.
+    """Values over x; `bands` shade ranges of x, and an axis that does not begin at 0 says so.
 
     `named` are the texts below the x axis, else whole numbers; `levels` lines across the chart.
     """
@@ -321,9 +360,9 @@ def line(
     xs = [scaled(point.x) for point in points]
     across = _Axis(min(xs), max(xs), _LEFT, right)
     up = _Axis(*_extent(ys, 0.08, abs(max(ys))), plot.bottom, _TOP)
-    if band:
+    for band in bands:
         first, last = (across.at(scaled(edge)) for edge in band)
-        plot.rect("band", first, _TOP, max(last - first, 1), plot.bottom - _TOP, "")
+        plot.rect("band", first - 1, _TOP, max(last - first, 1) + 2, plot.bottom - _TOP, "")
     plot.y_axis(up, whole=all(float(value).is_integer() for value in ys))
     ticks = named or [(tick, number(round(tick))) for tick in across.ticks(whole=True)]
     plot.x_axis((across.at(scaled(value)), text) for value, text in ticks)
@@ -343,7 +382,8 @@ def line(
             if point.label:
                 plot.add(_TEXT, "end caption", left - 7, level - 5, point.label)
     plot.unit(x)
-    plot.add(_TEXT, "caption", 4, _TOP - 6, y)
+    cut = "" if up.low <= 0 <= up.high else "; the axis does not begin at 0"
+    plot.add(_TEXT, "caption", 4, _TOP - 6, f"{y}{cut}")
     return plot.drawing()
 
 
@@ -413,7 +453,7 @@ def spread(own: Distribution, label: str, beside: Distribution | None = None) ->
 def standing_alone(drawing: Markup) -> str:
     """Returns a chart as a file: it has its own colours, and leads nowhere."""
     style = files("kentry.show").joinpath("html", "charts.css").read_text(encoding="utf-8")
-    alone = re.sub(r'<a href="#[^>]*>|</a>', "", drawing)
+    alone = re.sub(r'<a href="#[^>]*><title>[^<]*</title>|</a>', "", drawing)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" '
     style = f"<style>{style}</style>"
     return alone.replace("<svg ", head, 1).replace("<title>", f"{style}<title>", 1) + "\n"

@@ -2,20 +2,25 @@
 """What `kentry diff` prints: verdicts, then functions, then caveats."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from msgspec import UnsetType
+
 from kentry.arch import Arch, find_arch
+from kentry.path.calls import PARTS
 from kentry.path.pairs import unpack_pairs
 from kentry.results import caveats
 from kentry.results.annotation import PathPair
 from kentry.results.case_name import CaseName
-from kentry.results.caveats import Caveat
+from kentry.results.caveats import Caveat, some
 from kentry.results.comparison import (
+    CaseChange,
     CaseComparison,
     Comparison,
     Distribution,
     EventDelta,
+    Overview,
     TimedComparison,
     decimals,
 )
@@ -23,7 +28,7 @@ from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.paths import path_summary
-from kentry.show.provenance import kernel_lines, processor_lines, side_facts
+from kentry.show.provenance import badges, kernel_lines, processor_lines, repeat, side_facts
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
 from kentry.show.table import WIDTH
@@ -33,10 +38,13 @@ from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 Row = CaseComparison | TimedComparison
 
 _OPEN_ON_A_PAGE = 3
+# Unchanged instructions around a change, of a page with many paths.
+_CONTEXT = 2
 # A change and its verdict stand on one line, which may be wider than a mail.
 _ROW = 120
 # More cache lines or fetch windows may take more time or not: "worse" would be a guess.
 _LAYOUT_WORDS = {WORSE: "more", BETTER: "fewer"}
+_COLOURS = {word: verdict for verdict, word in _LAYOUT_WORDS.items()}
 _INTERVALS = (
     "Changes of time in per cent of old: the dot is the change, the line its interval, the band"
     " the noise floor of the run."
@@ -55,23 +63,19 @@ def comparison_layout(
     last = ""
     for row in rows:
         label = "" if row.name == last else f"{row.name}{CaseName.parse(row.name).calls_note}:"
-        before, after = str(row.old), str(row.new)
-        if isinstance(row, TimedComparison):
-            before, after = timed_values(row)
-        else:
-            after = beside.counted(row.new, row)
-        link = links[id(row)] if label and links[id(row)] in opened else ""
-        verdict = Cell(_verdict(row), _word(row))
-        table.row(Cell(label, link=link), before, "->", after, verdict)
+        before, after = _values(row)
+        table.row(label, before, "->", after, _verdict(row))
         last = row.name
+    of_page = _page_table(rows, {own: link for own, link in links.items() if link in opened})
     timed = [row for row in comparison.timed if row.percent is not None]
     drawing = charts.intervals(timed, "Changes of time with their intervals", "% of old")
     facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
     kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
     events = event_change_blocks(comparison.cases)
     sums = beside.sum_notes([*comparison.cases, *comparison.metrics])
-    above = OnPage([charts.ICICLE_HELP] if packed and packed.cases else [])
+    above = OnPage([charts.MIRROR_HELP] if packed and packed.cases else [])
     lies = beside.layout_blocks(comparison.cases, whole=shown is None)
+    lead = overview_blocks(comparison.overview)
     specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
     return Layout(
         "comparison",
@@ -81,10 +85,17 @@ def comparison_layout(
             InText([*kernels, *processor_lines(old.target, new.target)]),
             *facts,
             "",
+            InText(lead),
             *([*events, ""] if events else []),
             Section(
                 "Verdicts",
-                [table, *sums, *beside.comparison_context_blocks(comparison.cases), *lies],
+                [
+                    InText([table]),
+                    OnPage([of_page]),
+                    *sums,
+                    *beside.comparison_context_blocks(comparison.cases),
+                    *lies,
+                ],
             ),
             OnPage([Chart(drawing, _INTERVALS)] if timed else []),
             Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
@@ -92,7 +103,83 @@ def comparison_layout(
         ],
         comparison_caveats(comparison),
         side_facts(old, new),
+        lead=lead,
+        badges=badges(comparison.tool, old, new),
+        command=repeat("diff", (old, new), comparison.names),
     )
+
+
+def _values(row: Row) -> tuple[str, str]:
+    if isinstance(row, TimedComparison):
+        return timed_values(row)
+    return str(row.old), beside.counted(row.new, row)
+
+
+def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
+    """Returns the largest changes first; with those of each part, where some row has them."""
+    counted = [row for row in rows if isinstance(row, CaseComparison)]
+    known = {part.name for row in counted for part in row.parts if part.delta}
+    parts = [name for name in PARTS if name in known]
+    columns = [text_column("case"), text_column("verdict"), Column("change", size=True)]
+    columns += [Column("%", size=True), Column("% of old, on one axis"), Column("old")]
+    columns += [Column("new")]
+    columns += [Column(name, group="of the change, in", size=True) for name in parts]
+    table = Table(columns, filters=True)
+    most = max((abs(row.percent) for row in rows if row.percent), default=1)
+    for row in sorted(rows, key=_size):
+        metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
+        name = f"{row.name}{CaseName.parse(row.name).calls_note}{metric}"
+        change = f"{row.delta:+.6g}" if row.delta else "0"
+        percent, at = None, 0.0
+        if row.percent is not None:
+            # Those of counts are exact; a time's has the digits of its interval.
+            percent, at = numbers.change(row.percent, 100).removesuffix(" %"), row.percent / most
+            if isinstance(row, TimedComparison):
+                percent = numbers.change_with_interval(row.percent, row.interval).replace(" %", "")
+        word, deltas = _word(row), dict[str, int]()
+        if isinstance(row, CaseComparison):
+            deltas = {part.name: part.delta for part in row.parts}
+        own = [numbers.signed(deltas[name]) if name in deltas else "-" for name in parts]
+        case = Cell(name, link=links.get(id(row), ""))
+        axis = Cell("", _COLOURS.get(word, word), at=at)
+        table.row(case, Cell(_verdict_of(row), word), change, percent, axis, *_values(row), *own)
+    return table
+
+
+def _verdict_of(row: Row) -> str:
+    if isinstance(row, TimedComparison):
+        return timed_verdict(row)
+    return f"{_word(row)}{', identical path' * (row.identical_path and row.verdict == SAME)}"
+
+
+def _size(row: Row) -> tuple[bool, float]:
+    """Sorts what is counted first, by the size of its change."""
+    return isinstance(row, TimedComparison), -abs(row.delta)
+
+
+def overview_blocks(overview: Overview | UnsetType) -> list[Block]:
+    """Returns what nearly every case has in common, the range of the rest, the largest changes."""
+    if isinstance(overview, UnsetType):
+        return []
+    blocks: list[Block] = []
+    least, most = (f"{own.name} {_change(own)}" for own in overview.rest)
+    rest = f"{least} to {most}"
+    if overview.common:
+        names = ", ".join(f"{own.name} {own.delta:+d}" for own in overview.common)
+        cases = "every case"
+        if overview.without:
+            cases = f"every case but {some(list(overview.without))}"
+        text = f"{overview.delta:+d} a call in {cases}: {names}"
+        blocks += [Prose(f"In common: {text}."), Prose(f"Beside it: {rest}.")]
+    else:
+        blocks.append(Prose(f"No function changes alike in each case: {rest}."))
+    largest = ", ".join(f"{own.name} {_change(own)}" for own in overview.largest)
+    return [*blocks, *([Prose(f"Largest: {largest}.")] if largest else []), ""]
+
+
+def _change(own: CaseChange) -> str:
+    digits = numbers.fixed_percent(own.percent, 1)
+    return f"{own.delta:+d} ({'+' * (own.percent >= 0)}{digits})"
 
 
 def _folds(
@@ -104,7 +191,7 @@ def _folds(
     paths = unpack_pairs(packed, arch) if packed and arch else {}
     folds: list[Block] = []
     opened: list[str] = []
-    for case in (*comparison.cases, *comparison.metrics):
+    for case in (*sorted(comparison.cases, key=_size), *comparison.metrics):
         is_metric, pair = case.metric != INSTRUCTIONS, paths.get(case.name)
         if not case.delta and (is_metric or pair is None):
             continue
@@ -144,12 +231,15 @@ def _fold(
     of_page: list[Block] = []
     if pair and arch and not metric and not (row.identical_path and row.verdict == SAME):
         scale = max(len(pair.old), len(pair.new))
-        sides = (("old", pair.old, comparison.old), ("new", pair.new, comparison.new))
-        for word, code, side in sides:
-            label = f"{row.name}, {word}: {len(code)} instructions of {side.kernel['spec']}"
-            drawing = charts.icicle(charts.frames(code, arch, row.functions), scale, label)
-            of_page.append(Chart(drawing, label, charts.CHANGE_KINDS))
-        diff = [*path_summary(pair.diff), Paths(pair.diff, change=row.delta)]
+        old, new = (charts.frames(code, arch, row.functions) for code in (pair.old, pair.new))
+        sizes = (
+            f"{len(code)} instructions of {side.kernel['spec']}"
+            for code, side in ((pair.old, comparison.old), (pair.new, comparison.new))
+        )
+        label = f"{row.name}: {' above, '.join(sizes)} below"
+        drawing, left_out = charts.icicle(new, scale, label, old)
+        of_page.append(Chart(drawing, label + left_out, charts.CHANGE_KINDS))
+        diff = [*path_summary(pair.diff), Paths(pair.diff, _CONTEXT, change=row.delta)]
         of_page.append(Fold("Both paths, side by side", diff, open=True))
     title = f"{row.name}{CaseName.parse(row.name).calls_note}{metric} ({row.delta:+d})"
     purposes = [] if metric else purpose_blocks(row)
@@ -199,7 +289,9 @@ def comparison_caveats(comparison: Comparison) -> list[Caveat]:
 def purpose_blocks(case: CaseComparison) -> list[Block]:
     """Returns, against the floor, a table of parts and one of reasons."""
     blocks: list[Block] = []
-    for title, rows in (("part of the path", case.parts), ("reason", case.reasons)):
+    # The parts of other comparisons are columns of a page's table.
+    parts = case.parts if case.reasons else ()
+    for title, rows in (("part of the path", parts), ("reason", case.reasons)):
         if rows:
             blocks += ["", Deltas(rows, case.old, case.new, title=f"{case.name}: {title}")]
     return blocks

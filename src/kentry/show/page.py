@@ -6,10 +6,12 @@ page's content security policy a browser runs and loads nothing but its own scri
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from itertools import groupby
@@ -22,6 +24,7 @@ from kentry import __version__
 from kentry.show.blocks import Cell, Column, Layout
 from kentry.show.numbers import number, signed
 from kentry.show.paths import hunks
+from kentry.show.table import shortened
 from kentry.stats import exact
 
 _MARKS = {
@@ -36,8 +39,8 @@ _MARKS = {
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
 )
-# In a script element only these could end it, or begin a comment.
-_IN_SCRIPT = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+# A longer caveat is shown by its beginning; characters.
+_CHIP = 64
 
 
 def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
@@ -52,15 +55,25 @@ def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
         "policy": "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:;"
         f" script-src '{_hash(script)}'; style-src '{_hash(style)}'",
         "version": __version__,
+        "written": datetime.now(UTC).date().isoformat(),
     }
     text = _environment().get_template("base.html").render(variables) + "\n"
     return _UNSEEN.sub("\ufffd", text)
 
 
-def embedded(document: Mapping[str, Any]) -> Markup:
-    """JSON as the text of a script element, which nothing in it can end."""
+def embedded(document: Mapping[str, Any]) -> str:
+    """Returns JSON, packed, as the text of a script element, which no letter of base64 can end."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    return Markup(text.translate(_IN_SCRIPT))  # noqa: S704
+    # Without a time the same result is the same page.
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def _beginning(text: str) -> str:
+    """Returns a short text whole, of others the first clause or as many words as a line has."""
+    if len(text) <= _CHIP:
+        return text
+    clause = re.split(r"[:;] | \(", text, maxsplit=1)[0]
+    return f"{shortened(clause, _CHIP).removesuffix('...').rstrip(' ,')}\u2026"
 
 
 @cache
@@ -96,6 +109,10 @@ def _environment() -> Environment:
         ],
         "change": lambda row: row.new - row.old,
         "hunks": lambda block: list(hunks(block.diff.rows, block.context)),
+        "beginning": _beginning,
+        "unchanged": lambda row: any(
+            isinstance(cell, Cell) and cell.kind == exact.SAME for cell in row
+        ),
         # A chart whose links lead into its own result; a quote in a text is escaped.
         "linked": lambda drawing, to: Markup(str(drawing).replace('href="#', f'href="#{to}')),  # noqa: S704
     }

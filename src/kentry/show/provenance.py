@@ -5,6 +5,7 @@ Of a changelog's texts from outside what git, patch(1) and checkpatch.pl would m
 """
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -96,6 +97,37 @@ def _processor_line(target: Mapping[str, Any]) -> str:
     more = f"; vulnerable, without a mitigation: {without}" if without else ""
     at_work = f"mitigations at entry: {at_entry}" if at_entry else "no mitigation at entry"
     return f"{what}; {at_work}{more}"
+
+
+def badges(tool: Mapping[str, str], *sides: OnTarget) -> list[str]:
+    """Returns how it was measured, in a few words each, for the head of a page."""
+    counted = [side for side in sides if side.target.get("kind") == "qemu"]
+    words = ["exact", "emulated, not time"] if counted else []
+    words += [side.kernel["arch"] for side in sides]
+    words += [f"cpu {side.target['processor']}" for side in counted if "processor" in side.target]
+    words += [str(side.target.get("emulator", "")).partition(" (")[0] for side in counted]
+    others = [f"timed on {side.target.get('kind')}" for side in sides if side not in counted]
+    words += [word for word in others if word != "timed on import"]
+    words.append(f"{tool['name']} {tool['version']}")
+    return list(dict.fromkeys(filter(None, words)))
+
+
+# What a spec names for everyone; others are of files or trees that a reader may not have.
+_SPEC = re.compile(r"(debian|source|floor):\S*")
+
+
+def repeat(command: str, sides: Sequence[OnTarget], cases: Iterable[str]) -> str:
+    """Returns the command that measures kernels again; "" where no command line names them."""
+    specs = [str(side.kernel.get("spec", "")) for side in sides]
+    cpus = [str(side.target.get("processor", MAX)) for side in sides]
+    if not all(map(_SPEC.fullmatch, specs)) or {s.target.get("kind") for s in sides} != {"qemu"}:
+        return ""
+    if len(set(cpus)) > 1:
+        own = zip(specs, cpus, strict=True)
+        specs = [spec if ",cpu=" in spec else f"{spec},cpu={cpu}" for spec, cpu in own]
+    words = ["kentry", command, *specs, "--arch", sides[0].kernel["arch"]]
+    words += ["--cpu", cpus[0]] if {*cpus} != {MAX} and ",cpu=" not in "".join(specs) else []
+    return shlex.join([*words, "--case", ",".join(cases)])
 
 
 def kernel_facts(measured: OnTarget) -> Facts:

@@ -17,7 +17,14 @@ from kentry.show import charts
 from kentry.show.beside import estimate_blocks, miss_blocks, part_table, recording_context_blocks
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import per_call, percent, share, with_interval
-from kentry.show.provenance import emulator_lines, kernel_facts, kernel_lines, kernel_name
+from kentry.show.provenance import (
+    badges,
+    emulator_lines,
+    kernel_facts,
+    kernel_lines,
+    kernel_name,
+    repeat,
+)
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Section
 
 _FIRMWARE = "firmware_instructions"
@@ -80,6 +87,8 @@ def recording_layout(
         blocks,
         [*recording.caveats, *case_caveats(every)],
         kernel_facts(recording),
+        badges=badges(recording.tool, recording),
+        command=repeat("record", [recording], [case.name for case in every]),
     )
 
 
@@ -223,8 +232,8 @@ def _fold(recording: Recording, case: CaseResult, number: int) -> Fold:
                 sizes[frame.name] += frame.size
         label = f"{case.name}: {path.length} instructions from left to right, by call"
         kinds = {name: f"{name} {size}" for name, size in sizes.items()}
-        icicle = charts.icicle(drawn, path.length, label)
-        blocks.append(Chart(icicle, f"= {path.length} instructions", kinds))
+        icicle, left_out = charts.icicle(drawn, path.length, label)
+        blocks.append(Chart(icicle, f"= {path.length} instructions{left_out}", kinds))
     elif count and count.value:
         blocks.append(f"No path of it was recorded. {recording.path_remedy}")
     if case.functions:

@@ -143,7 +143,7 @@ def _step_charts(bisection: studies.Bisection) -> list[Block]:
             index,
             step.value,
             f"{step.commit[:_NAME]} {step.subject}: {number(step.value)} {unit}",
-            "change" if step.commit in culprits else "point",
+            _direction(bisection.delta, bisection) if step.commit in culprits else "point",
         )
         for index, step in enumerate(bisection.steps, start=1)
         if step.value is not None
@@ -236,7 +236,7 @@ def _ends(values: Sequence[Real | None], unit: str) -> str:
 def log_chart(log: studies.Log) -> Chart:
     """Draws the values as steps, the changes as large dots."""
     changes = {
-        point.place: ("change", f"change-{at}", f"{point.delta:+.6g}")
+        point.place: (_direction(point.delta, log), f"change-{at}", f"{point.delta:+.6g}")
         for at, point in enumerate(log.changes, start=1)
     }
     points = [
@@ -254,7 +254,14 @@ def log_chart(log: studies.Log) -> Chart:
     few = log.points[:: -(-len(log.points) // _LABELLED)]
     named = [(p.place, p.date[:7] or p.name.rpartition(":")[2][-_NAME:]) for p in few]
     drawing = charts.line(points, label, "kernel", log.unit, shape="steps", named=named)
-    return Chart(drawing, "The large dots are the changes.")
+    return Chart(drawing, "The large dots are the changes; a hollow one is for the better.")
+
+
+def _direction(delta: Real, of: studies.Log | studies.Bisection) -> str:
+    """Returns the class of a change's dot; what a user's own program measured may be no cost."""
+    if "meter" in of.origin:
+        return "change"
+    return f"change {'worse' if delta > 0 else 'better'}"
 
 
 def _sparkline(log: studies.Log, levels: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from kentry.models.costs import NS, Unit
 from kentry.results.caveats import Caveat, unique
 from kentry.show import charts
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
-from kentry.show.numbers import duration, number, share
+from kentry.show.numbers import duration, fixed_percent, number, share
 from kentry.show.sections import Chart, InText, Notes, OnPage, Section
 from kentry.show.table import plain
 from kentry.vector import documents
@@ -291,6 +291,8 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
     for sweep in replay.sweeps:
         chart = OnPage([_sweep_chart(sweep, unit)])
         blocks += [Section(sweep.family, [chart, *_sweep_blocks(sweep, names, unit)]), ""]
+    answer = list(map(Prose, _answer(replay.answer, unit))) if replay.answer else []
+    blocks.append(InText([*answer, ""] if answer else []))
     texts = dict.fromkeys(note["text"] for trace in traces for note in trace.caveats)
     blocks.append(InText([Prose(text, "note: ") for text in texts]))
     of_page = []
@@ -302,18 +304,39 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
     notes = msgspec.convert([note for trace in traces for note in trace.caveats], list[Caveat])
     of_page.append(Section("What to know beside the numbers", [Notes(unique(notes))]))
     blocks.append(OnPage(of_page))
-    cheapest = [
-        f"cheapest on {trace.workload}: {others[0].policy}"
-        for trace in traces
-        if (others := [ranked for ranked in trace.policies if ranked.policy != _OPTIMAL])
-    ]
     facts = []
     for trace in traces:
         kernel = f"{trace.kernel.get('spec', '')} ({trace.kernel.get('arch', '')})"
         facts.append((f"trace {trace.trace}", kernel))
     facts.append(("cost table", f"{costs.name}, {unit}"))
     title = f"Vector policies on {', '.join(names)}"
-    return Layout("vector-replay", title, "; ".join(cheapest), blocks, facts=facts)
+    summary = answer[0].text if answer else ""
+    return Layout("vector-replay", title, summary, blocks, facts=facts, lead=answer[1:])
+
+
+def _answer(answer: documents.Answer, unit: Unit) -> Iterator[str]:
+    """Yields the cheapest policy, the recommended value, and what cannot be told apart from it."""
+    per_call, best = f"{_units(unit)[0]}/call", answer.recommended
+
+    def name(own: documents.Choice) -> str:
+        value = "" if own.value is None else f":{value_text(own.policy, own.value)}"
+        return f"{own.policy}{value}, {own.cost_per_call:.2f} {per_call}"
+
+    yield f"Cheapest of all that was replayed: {name(answer.cheapest)}."
+    if best is None:
+        if answer.values:
+            yield "No value is recommended: none costs over 1 % more than another."
+        return
+    above = ", the cheapest"
+    if answer.above > 0:
+        above = f", {fixed_percent(100 * answer.above, 1)} more than {answer.cheapest.policy}"
+    yield f"Recommended of what was swept: {name(best)}{above}."
+    runs: dict[str, list[str]] = {}
+    for own in answer.values:
+        low, high = (value_text(own.policy, value) for value in (own.low, own.high))
+        runs.setdefault(own.policy, []).append(low if low == high else f"{low} to {high}")
+    alike = [f"{policy}:{', '.join(own)}" for policy, own in runs.items()] + answer.policies
+    yield f"At most 1 % more than that, so not to be told apart from it: {'; '.join(alike)}."
 
 
 def _sweep_chart(advice: documents.Recommendation, unit: Unit) -> Chart:
@@ -340,10 +363,11 @@ def _sweep_chart(advice: documents.Recommendation, unit: Unit) -> Chart:
         advice.family,
         per_call,
         logarithmic=True,
-        band=None if advice.flat else advice.within_1_percent,
+        bands=[] if advice.flat else advice.good,
         named=[(tick, text(tick)) for tick in ticks],
     )
-    return Chart(drawing, "The large dot is the least, the band what costs at most 1 % more.")
+    caption = "The large dot is the least; the bands are the values that cost at most 1 % more."
+    return Chart(drawing, caption)
 
 
 def _trace_blocks(trace: documents.ReplayedTrace) -> Iterator[Block]:

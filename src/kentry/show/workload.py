@@ -93,7 +93,7 @@ def _page_blocks(workload: Workload) -> list[Block]:
     )
     label = f"Where {program_name(workload.workload)} spent its instructions"
     frames = _frames(workload)
-    drawing = charts.icicle(frames, workload.instructions, label)
+    drawing, left_out = charts.icicle(frames, workload.instructions, label)
     kinds = {kind: word for kind, word in _COLOURS.items() if kind in {one.kind for one in frames}}
     table, folds = Table(_COLUMNS, sorts=True), []
     for place, row in enumerate(workload.rows):
@@ -107,7 +107,7 @@ def _page_blocks(workload: Workload) -> list[Block]:
             folds.append(Fold(title, [_functions(workload, row, _PAGE_FUNCTIONS)], link))
     table.row(*_sum(workload))
     return [
-        Section("Where the instructions went", [Chart(drawing, caption, kinds)]),
+        Section("Where the instructions went", [Chart(drawing, caption + left_out, kinds)]),
         *_timeline(workload, kinds),
         Section("Every kind", [table]),
         Section("Functions of each kind", folds),

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import force_setattr
 
 from kentry.arch.mechanism import ACTS, VEC
 from kentry.models.costs import Act, Cost, Document, Figure, Unit
@@ -131,7 +132,10 @@ class Recommendation(Document, frozen=True):
     @property
     def good(self) -> list[tuple[Count, Count]]:
         """The first and last of each run of neighbouring values within 1 % of the least cost."""
-        most = min(self.cost_per_call) * (1 + FLAT)
+        return self.within(min(self.cost_per_call) * (1 + FLAT))
+
+    def within(self, most: float) -> list[tuple[Count, Count]]:
+        """Returns the first and last of each run of neighbouring values that cost at most that."""
         pairs = zip(self.values, self.cost_per_call, strict=True)
         runs = groupby(pairs, key=lambda pair: pair[1] <= most)
         good = [[value for value, _ in run] for is_good, run in runs if is_good]
@@ -141,6 +145,38 @@ class Recommendation(Document, frozen=True):
     def flat(self) -> bool:
         """Whether all values cost the same within 1 %, so that none is the least."""
         return self.good == [(self.values[0], self.values[-1])]
+
+
+class Choice(Document, frozen=True):
+    """A policy, with the value that it was swept with, and its mean cost on the traces."""
+
+    policy: str
+    value: Count | None
+    cost_per_call: Cost
+
+
+class Alike(Document, frozen=True):
+    """Values of a swept policy, from the first to the last of neighbours."""
+
+    policy: str
+    low: Count
+    high: Count
+
+
+class Answer(Document, frozen=True):
+    """What the replay says: one thing, wherever it is shown.
+
+    `cheapest` is the least of all that was replayed but `optimal`, `recommended` the least of what
+    was swept, null where its values cost the same within 1 %.  It costs `above` more than the
+    cheapest, as a part.  What costs at most 1 % more than it cannot be told apart from it: `values`
+    that were swept, and other `policies`.
+    """
+
+    cheapest: Choice
+    recommended: Choice | None
+    above: Regret
+    values: list[Alike]
+    policies: list[str]
 
 
 class ReplayDocument(Document, frozen=True, tag_field="schema", tag="kentry/vector-replay/1"):
@@ -155,6 +191,40 @@ class ReplayDocument(Document, frozen=True, tag_field="schema", tag="kentry/vect
     traces: list[TraceRanking]
     sweeps: list[Recommendation]
     bounds: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    answer: Answer | None = None
+
+    def __post_init__(self) -> None:
+        # A file from before there was an answer has all that it follows from.
+        force_setattr(self, "answer", self._answer() if self.traces else None)
+
+    def _answer(self) -> Answer | None:
+        rows = {row.policy: row.per_call for row in self.means}
+        if len(self.traces) == 1:
+            of_one = self.traces[0].policies
+            rows = {row.policy: row.cost_per_call or 0.0 for row in of_one}
+        ranked = [Choice(name, None, cost) for name, cost in rows.items() if name != "optimal"]
+        swept = [
+            Choice(sweep.family, value, cost)
+            for sweep in self.sweeps
+            for value, cost in zip(sweep.values, sweep.cost_per_call, strict=True)
+        ]
+        if not ranked and not swept:
+            return None
+        cheapest = min([*ranked, *swept], key=lambda own: own.cost_per_call)
+        if not swept:
+            return Answer(cheapest, None, 0.0, [], [])
+        best = min(swept, key=lambda own: own.cost_per_call)
+        families = {sweep.family for sweep in self.sweeps}
+        beside = [own for own in ranked if own.policy.partition(":")[0] not in families]
+        flat = next(sweep.flat for sweep in self.sweeps if sweep.family == best.policy)
+        most = best.cost_per_call * (1 + FLAT)
+        return Answer(
+            cheapest,
+            None if flat else best,
+            best.cost_per_call / cheapest.cost_per_call - 1 if cheapest.cost_per_call else 0.0,
+            [Alike(own.family, *ends) for own in self.sweeps for ends in own.within(most)],
+            [own.policy for own in beside if best.cost_per_call <= own.cost_per_call <= most],
+        )
 
 
 # Counts of all user tasks, and of one: see statistics.TaskCounts.

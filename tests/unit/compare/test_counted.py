@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kentry.compare.contexts import Side, Sides
 from kentry.compare.counted import compare, compare_case
 from kentry.errors import UserError
-from kentry.path.calls import NOT_KNOWN
+from kentry.path.calls import NOT_KNOWN, PARTS
 from kentry.results.comparison import CaseComparison, EventDelta
 from kentry.results.recording import OTHER, Metric, Recording, VectorEvent, read_recording
 from tests import ROOT
@@ -213,11 +213,15 @@ def test_either_side_may_be_the_floor() -> None:
     assert {row.name: -row.delta for row in there} == {row.name: row.delta for row in back}
 
 
-def test_two_kernels_of_linux_have_neither_nor_has_a_side_without_a_path() -> None:
+def test_two_kernels_of_linux_have_parts_alone_and_a_side_without_a_path_neither() -> None:
     lost = replace(LINUX, cases=[replace(one, paths=(), functions=()) for one in LINUX.cases])
-    for case in (on_floor(read("arm64-6.1.json"), LINUX), on_floor(FLOOR, lost)):
-        assert not case.parts
-        assert not case.reasons
+    assert not on_floor(FLOOR, lost).parts
+    assert not on_floor(FLOOR, lost).reasons
+    case = on_floor(read("arm64-6.1.json"), LINUX)
+    assert [part.name for part in case.parts] == list(PARTS)
+    assert sum(part.delta for part in case.parts) == case.delta
+    assert sum(part.old for part in case.parts) == case.old
+    assert not case.reasons
 
 
 PROBES = {"probe": "1a" * 32, "plugin": "2b" * 32}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A file of each kind that kentry report reads, and pages read back."""
 
+import base64
+import gzip
 import json
 from collections.abc import Mapping
 from html.parser import HTMLParser
@@ -55,6 +57,11 @@ def files(folder: Path) -> dict[str, list[Path]]:
     return found | {"recording": [NEW], "two-recordings": [OLD, NEW]}
 
 
+def unpacked(text: str) -> Any:
+    """The JSON that a page has, from the text of its script element."""
+    return json.loads(gzip.decompress(base64.b64decode(text, validate=True)))
+
+
 class Page(HTMLParser):
     """What a page has: the JSON, the texts of cells by class, the tags, the attributes."""
 
@@ -85,8 +92,8 @@ class Page(HTMLParser):
             self._cell = None
 
     def handle_data(self, data: str) -> None:
-        if self._script == "application/json":
-            self.json.append(json.loads(data))
+        if self._script == "application/gzip":
+            self.json.append(unpacked(data))
         elif not self._script:
             self.text += data
         if self._cell:

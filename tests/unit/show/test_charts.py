@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Pictures: a chart of a page as a file that stands alone."""
 
+import re
 import xml.etree.ElementTree as ET
 
 from kentry.arch import find_arch
+from kentry.results.comparison import FunctionDelta
 from kentry.results.recording import KernelPath
 from kentry.show.charts import Point, frames, icicle, line, standing_alone
 from tests.builders import recording
@@ -19,7 +21,7 @@ def drawn() -> str:
             "timeout",
             "ns a call",
             logarithmic=True,
-            band=(20, 500),
+            bands=[(20, 500)],
             named=[(100, "100 ns")],
             levels=[(5, "<keep>")],
         )
@@ -30,7 +32,8 @@ def test_a_picture_is_xml_that_names_its_curves_and_leads_nowhere() -> None:
     root = ET.fromstring(drawn())
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     texts = ["".join(one.itertext()) for one in root.iter() if one.tag.endswith("}text")]
-    assert {"<keep>", "100 ns", "+3", "timeout", "ns a call"} <= set(texts)
+    assert {"<keep>", "100 ns", "+3", "timeout"} <= set(texts)
+    assert "ns a call; the axis does not begin at 0" in texts
     names = [one.tag.rpartition("}")[2] for one in root.iter()]
     assert (names.count("a"), names.count("script"), names.count("path")) == (0, 0, 1)
     assert "url(" not in drawn() and "@import" not in drawn()
@@ -40,9 +43,39 @@ def test_a_path_of_many_calls_has_a_limited_picture() -> None:
     long = recording({"getppid": [(f"f{n}", 1 + n % 3) for n in range(5000)]})
     path = long.cases[0].modal_path
     assert isinstance(path, KernelPath)
-    assert (
-        str(icicle(frames(long.instructions(path), find_arch("arm64")), path.length, "x")).count(
-            "<rect"
-        )
-        < 5000
+    calls = frames(long.instructions(path), find_arch("arm64"))
+    drawing, note = icicle(calls, path.length, "x")
+    drawn = str(drawing).count('class="frame')
+    assert drawn == 600
+    assert note == f"; {len(calls) - drawn} small calls are not drawn"
+    assert icicle(calls[:600], path.length, "x")[1] == ""
+
+
+def test_two_paths_are_on_one_axis_and_changes_have_sign_and_depth() -> None:
+    old, new = (
+        recording({"read": [("entry", 10), ("a", 8), ("b", size), ("c", last)]})
+        for size, last in ((4, 1), (24, 0))
     )
+    deltas = [FunctionDelta("entry", 10, 10), FunctionDelta("a", 8, 7)]
+    deltas += [FunctionDelta("b", 4, 24), FunctionDelta("c", 1, 0)]
+    above, below = (
+        frames(side.instructions(path), find_arch("arm64"), deltas)
+        for side in (old, new)
+        if (path := side.cases[0].modal_path)
+    )
+    text = str(icicle(below, 42, "x", above)[0])
+    drawn = re.findall(
+        r'class="frame (old|new) ([\w -]+)" x="([\d.]+)%" y="(\d+)"[^>]*><title>(\w+):.*?'
+        r"<text>([^<]+)",
+        text,
+    )
+    kinds = {(side, name): (kind, shown) for side, kind, _, _, name, shown in drawn}
+    assert kinds["old", "b"] == kinds["new", "b"] == ("worse level-3", "b +20")
+    assert kinds["old", "a"] == ("better level-1", "a -1")
+    assert kinds["old", "c"] == ("removed level-1", "c -1")
+    assert kinds["new", "entry"] == ("same", "entry")
+    assert ("new", "c") not in kinds
+    # Parts are beside the axis; the old path goes up from there, the new one down.
+    rows = {(side, kind.split()[0]): int(y) for side, kind, _, y, *_ in drawn}
+    assert rows["old", "worse"] < rows["old", "part"] < rows["new", "part"] < rows["new", "worse"]
+    assert text.count('class="strip"') == sum("level" in kind for _, kind, *_ in drawn)

@@ -24,9 +24,10 @@ from kentry.results.studies import NO_BUILD, Problem
 from kentry.results.workload import read_workload
 from kentry.show.charts import frames
 from kentry.show.page import embedded
+from kentry.show.provenance import repeat
 from kentry.study.series import tabulate
 from tests.builders import imported, outcome, recording, timed
-from tests.unit.show.pages import GOLDEN, HOSTILE, NEW, OLD, Page, files, page_of
+from tests.unit.show.pages import GOLDEN, HOSTILE, NEW, OLD, Page, files, page_of, unpacked
 from tests.unit.show.samples import table
 
 KINDS_HERE = (
@@ -84,6 +85,34 @@ def test_a_page_loads_nothing_and_runs_only_its_own_script(
         assert 'aria-label="' in tag or 'aria-hidden="true"' in tag or 'class="frame' in tag
 
 
+def test_the_first_screen_says_what_was_measured_and_how(of_kind: dict[str, list[Path]]) -> None:
+    first, _, _ = report([OLD, NEW]).partition("<table")
+    head = Page(first)
+    for text in ("exact", "emulated, not time", "arm64", "QEMU 7.2.22", "kentry 0.1.0"):
+        assert f'<span class="tag">{text}</span>' in first
+    cases = "clock_gettime@vdso,getppid,invalid"
+    command = f"kentry diff debian:6.1 debian:6.12 --arch arm64 --case {cases}"
+    assert f"<code>{command}</code>" in first
+    # Each caveat stands there, whole or by its beginning, and opens.
+    for caveat in compare(read_recording(OLD), read_recording(NEW)).caveats:
+        assert caveat["text"] in head.text
+    # Of times nothing says that they are exact, and no command makes an import again.
+    first, _, _ = report(of_kind["timed-comparison"]).partition("<table")
+    assert '<span class="tag">exact</span>' not in first
+    assert "<code>" not in first
+
+
+def test_a_command_names_processors_where_they_differ() -> None:
+    old, new = read_recording(OLD), read_recording(NEW)
+    old.target["processor"], new.target["processor"] = "max", "cortex-a76"
+    assert repeat("diff", (old, new), ["getppid"]) == (
+        "kentry diff debian:6.1,cpu=max debian:6.12,cpu=cortex-a76 --arch arm64 --case getppid"
+    )
+    assert repeat("record", [new], ["read"]).endswith("--arch arm64 --cpu cortex-a76 --case read")
+    new.kernel["spec"] = "tree:~/linux@HEAD"
+    assert repeat("record", [new], ["read"]) == ""
+
+
 def test_function_deltas_of_a_comparison_add_up_on_the_page() -> None:
     page = page_of([OLD, NEW])
     for case in page.json[0]["cases"]:
@@ -91,7 +120,8 @@ def test_function_deltas_of_a_comparison_add_up_on_the_page() -> None:
     deltas = [int(text or 0) for kind, text in page.cells if kind == "delta"]
     sums = [int(text) for kind, text in page.cells if kind == "sum"]
     cases = [case["delta"] for case in page.json[0]["cases"]]
-    assert sums == [one for one in cases if one]
+    # The largest change comes first.
+    assert sums == sorted((one for one in cases if one), key=lambda one: -abs(one))
     assert sum(deltas) == sum(sums)
 
 
@@ -125,8 +155,9 @@ def test_the_path_is_drawn_whole_and_every_call_in_its_caller() -> None:
 @pytest.mark.parametrize("text", ["</script>", "<!--", "\u2028", "&amp;", "]]>", HOSTILE])
 def test_json_in_a_page_is_the_same_and_ends_no_script(text: str) -> None:
     document = {"name": text, text: [text]}
-    found = str(embedded(document))
-    assert json.loads(found) == document
+    found = embedded(document)
+    assert unpacked(found) == document
+    assert found == embedded(document)
     assert not set(found) & set("<>&\u2028")
 
 
@@ -335,7 +366,7 @@ def test_a_page_of_saved_json_is_that_of_the_recordings(
         saved.write_text(capsys.readouterr().out)
         assert report([saved]) == report([old, new])
         assert saved.stat().st_size < old.stat().st_size + new.stat().st_size
-    assert report([OLD, NEW]).count('class="icicle"') == 4
+    assert report([OLD, NEW]).count('<svg class="icicle"') == 2
 
 
 @pytest.mark.parametrize("place", [("old", 0, 1), ("rows", 0, 9), ("rows", 0, 8)])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from msgspec import to_builtins
 from playwright.sync_api import Browser, Page
 
@@ -28,7 +29,7 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 # What each kind draws: charts with axes, and pictures of paths.
 CHARTS = {
     "recording": (0, 2),
-    "two-recordings": (0, 4),
+    "two-recordings": (0, 2),
     "series": (2, 0),
     "bisection": (1, 0),
     "log": (1, 0),
@@ -94,6 +95,25 @@ def test_everything_is_drawn_and_nothing_complains(
     page.context.close()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_nothing_that_a_reader_cannot_use(
+    kind: str, browser: Browser, pages: dict[str, Path]
+) -> None:
+    """On a desk and on a phone, in light and dark; a table that scrolls is reached by keyboard."""
+    for width, scheme in zip((1280, 400), SCHEMES, strict=True):
+        screen = {"width": width, "height": 900}
+        page, _ = opened(browser, pages[kind], viewport=screen, color_scheme=scheme)
+        open_all(page)
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
+        other = SCHEMES[scheme == "light"]
+        page.emulate_media(color_scheme=other)
+        contrast = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+        found = Axe().run(page, options=contrast).response["violations"]
+        assert [(other, one["nodes"][0]["html"][:200]) for one in found] == []
+        page.context.close()
+
+
 @pytest.mark.parametrize("kind", ["two-recordings", "workload"])
 def test_text_on_every_colour_can_be_read(
     kind: str, browser: Browser, pages: dict[str, Path]
@@ -104,7 +124,8 @@ def test_text_on_every_colour_can_be_read(
         open_all(page)
         worst = page.evaluate(
             """(() => {
-              const numbers = (color) => color.match(/[0-9.]+/g).slice(0, 3).map(Number);
+              const numbers = (color) => color.match(/[0-9.]+/g).slice(0, 3)
+                .map((one) => Number(one) * (color.startsWith("color(") ? 255 : 1));
               const bright = (color) => {
                 const [r, g, b] = numbers(color).map((one) => {
                   const part = one / 255;
@@ -158,7 +179,7 @@ def test_every_stop_of_the_keyboard_is_seen_and_has_a_name(
               const box = one.getBoundingClientRect();
               return {
                 tag: one.tagName,
-                name: one.getAttribute("aria-label") || one.textContent.trim(),
+                name: one.getAttribute("aria-label") || (one.labels?.[0] || one).textContent.trim(),
                 seen: box.width > 0 && box.bottom > 0 && box.top < innerHeight,
                 outline: getComputedStyle(one).outlineStyle,
               };
@@ -192,6 +213,84 @@ def test_a_path_is_walked_with_arrows_and_widened_with_enter(
     page.keyboard.press("Escape")
     assert page.evaluate(chosen) is None
     assert page.evaluate(caption) == first
+    page.context.close()
+
+
+def test_a_comparison_is_sorted_by_size_filtered_and_says_so(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    phone = {"width": 400, "height": 800}
+    page, complaints = opened(browser, pages["two-recordings"], viewport=phone)
+    rows = page.locator("table.filters tbody tr")
+
+    def names() -> list[str]:
+        return page.locator("table.filters tbody tr:visible > :first-child").all_inner_texts()
+
+    said = "document.getElementById('said').textContent"
+    assert names() == ["invalid", "getppid", "clock_gettime@vdso"]
+    # The verdict is on the screen of a phone.
+    for at in range(rows.count()):
+        box = rows.nth(at).locator("td").first.bounding_box()
+        assert box and box["x"] + box["width"] <= 400
+    page.check("text=only changed")
+    assert names() == ["invalid", "getppid"]
+    assert page.evaluate(said) == "2 of 3 rows"
+    page.fill("table.filters >> xpath=../preceding-sibling::div[1]//input[@type='search']", "getp")
+    assert names() == ["getppid"]
+    page.fill("table.filters >> xpath=../preceding-sibling::div[1]//input[@type='search']", "")
+    page.click("table.filters th:has-text('case') button")
+    assert names() == ["getppid", "invalid"]
+    assert "case" in page.evaluate(said)
+    page.click("table.filters th:has-text('change') button")
+    assert names() == ["invalid", "getppid"]
+    assert page.get_attribute("table.filters th[aria-sort]", "aria-sort") == "descending"
+    assert complaints == []
+    page.context.close()
+
+
+def test_two_paths_are_widened_searched_and_merged_together(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, complaints = opened(browser, pages["two-recordings"])
+    chart = page.locator("svg.icicle").first
+    chart.focus()
+    chosen = "document.querySelector('svg.frame.chosen title')?.textContent || ''"
+    seen = []
+    for _ in range(3):
+        page.keyboard.press("n")
+        seen.append(page.evaluate(chosen))
+    assert len(set(seen)) == 3
+    assert all("in the whole path" in one for one in seen)
+    page.keyboard.press("p")
+    assert page.evaluate(chosen) == seen[1]
+    page.keyboard.press("Escape")
+    widths = """(name) => [...document.querySelector("svg.icicle").querySelectorAll("svg.frame")]
+        .filter((one) => one.querySelector("title").textContent.startsWith(name + ":"))
+        .map((one) => [one.classList[1], parseFloat(one.getAttribute("width"))])"""
+    before = page.evaluate(widths, "el0_svc")
+    chart.locator("svg.frame.new:has(title:text('el0_svc:'))").first.click()
+    after = page.evaluate(widths, "el0_svc")
+    # Both paths are widened, on one scale; the longer call fills the chart.
+    assert [side for side, _ in after] == ["old", "new"]
+    assert max(wide for _, wide in after) == pytest.approx(100)
+    assert after[0][1] / after[1][1] == pytest.approx(before[0][1] / before[1][1], rel=0.01)
+    page.keyboard.press("Escape")
+    assert page.evaluate(widths, "el0_svc") == before
+    page.keyboard.press("/")
+    page.keyboard.type("el0_svc")
+    hits = page.locator("svg.frame.hit").count()
+    assert hits >= 4
+    assert page.evaluate("document.getElementById('said').textContent").startswith(str(hits))
+    # Merged, a row is as wide as before, and a function is there once below each caller.
+    total = """() => [...document.querySelector("svg.icicle").querySelectorAll("svg.frame.new")]
+        .reduce((sum, one) => sum + parseFloat(one.getAttribute("width")), 0)"""
+    apart = page.evaluate(total)
+    chart.focus()
+    page.keyboard.press("m")
+    assert page.evaluate(total) == pytest.approx(apart, rel=1e-3)
+    page.keyboard.press("m")
+    assert page.evaluate(widths, "el0_svc") == before
+    assert complaints == []
     page.context.close()
 
 
@@ -278,11 +377,37 @@ def test_hostile_names_do_not_execute(
     page.context.close()
 
 
+def test_a_reason_shows_its_own_changes_alone(
+    browser: Browser, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    document = json.loads(pages["path-diff"].with_suffix(".json").read_text())
+    changed = [row for row in document["cases"][0]["rows"] if row["change"] == "added"]
+    for row, reason in zip(changed, ("ftrace", "static key", "ftrace"), strict=False):
+        row["reason"] = reason
+    (tmp_path / "path.json").write_text(json.dumps(document))
+    (tmp_path / "path.html").write_text(report([tmp_path / "path.json"]))
+    page, _ = opened(browser, tmp_path / "path.html")
+    rows = page.locator("table.paths tbody tr:visible:not(.head)")
+    every = rows.count()
+    button = page.locator(".tools button[aria-pressed]").first
+    name, _, count = button.inner_text().rpartition(" ")
+    button.click()
+    assert (name, count) == ("ftrace", "(2)")
+    assert rows.count() == 2 < every
+    assert all(name in text for text in rows.all_inner_texts())
+    page.click(".tools button:has-text('all')")
+    assert rows.count() == every
+    page.context.close()
+
+
 def test_a_page_prints(browser: Browser, pages: dict[str, Path]) -> None:
     page, _ = opened(browser, pages["two-recordings"], color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert back in ("rgb(255, 255, 255)", "rgba(0, 0, 0, 0)")
     assert not page.is_visible("button.save")
+    # Paper has no folds: each chart and each caveat is on it.
+    for one in page.locator("svg.icicle, details p").all():
+        assert one.is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
     page.context.close()
