@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How long it takes to write the page of a large series, and how long until a browser shows it.
 
+The same for a comparison of 14 cases on two kernels, less the time that reading both takes.
+
 The series has 12 patches, 8 cases and 2 architectures.  Its counts and functions are those of
 recordings; the changes are made up.  Prints the seconds of `kentry report`, with the ratio to
 Python that only reads the JSON and writes it into an empty page, the size of the page, and the
@@ -32,9 +34,18 @@ from kentry.results.recording import CaseResult, Measured, Recording, read_recor
 
 # Seconds, seconds, bytes.
 WRITTEN, PAINTED, SIZE = 2.0, 1.0, 2 << 20
+# Of a comparison of two kernels.
+COMPARED, COMPARED_PAINTED, COMPARED_SIZE = 1.5, 0.5, 1 << 20
 PATCHES, CASES, CHANGED = 12, 8, 10
 ROUNDS = 5
 SPEC, NAMES = "debian:6.12", "getpid,getppid,getuid,read,write,stat,pipe,openat+close"
+READ = """
+import sys
+from pathlib import Path
+from kentry.results.recording import read_recording
+for name in sys.argv[1:]:
+    read_recording(Path(name))
+"""
 EMPTY = """
 import json, sys
 text = json.dumps(json.load(open(sys.argv[1]))).replace("<", "\\\\u003c")
@@ -43,9 +54,10 @@ open(sys.argv[2], "w").write(page % text)
 """
 
 
-def recorded(folder: Path, arch: str) -> Path:
-    file = folder / f"{arch}.json"
-    words = ["record", SPEC, "--arch", arch, "--case", NAMES, "-q", "-o", str(file)]
+def recorded(folder: Path, arch: str, spec: str = SPEC, cases: str = NAMES) -> Path:
+    file = folder / f"{spec}-{arch}-{len(cases)}.json".replace(":", "-")
+    words = ["record", spec, "--arch", arch, *(["--case", cases] if cases else [])]
+    words += ["-q", "-o", str(file)]
     subprocess.run([sys.executable, "-m", "kentry", *words], check=True, stdout=subprocess.DEVNULL)
     return file
 
@@ -147,6 +159,25 @@ def first_paint(files: list[Path]) -> list[float]:
     return [median(times) for times in found]
 
 
+def comparison(folder: Path) -> bool:
+    """Whether the page of the default cases on two kernels is small and soon there; prints it."""
+    sides = [recorded(folder, "arm64", spec, "") for spec in ("debian:6.1", SPEC)]
+    page = folder / "comparison.html"
+    words = [str(side) for side in sides]
+    ours = [sys.executable, "-m", "kentry", "report", *words, "-o", str(page)]
+    reading = seconds(lambda: subprocess.run([sys.executable, "-c", READ, *words], check=True))
+    writing = seconds(lambda: subprocess.run(ours, check=True)) - reading
+    [painting], size = first_paint([page]), page.stat().st_size
+    within = [writing <= COMPARED, painting <= COMPARED_PAINTED, size <= COMPARED_SIZE]
+    one, two, three = ("within" if good else "over" for good in within)
+    print(
+        f"report of two kernels: written in {writing:.2f} s beside reading in {reading:.2f} s"
+        f" ({one} {COMPARED:g} s), first paint {painting:.2f} s ({two} {COMPARED_PAINTED:g} s),"
+        f" {size >> 10} KiB ({three} {COMPARED_SIZE >> 10} KiB)"
+    )
+    return all(within)
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -161,6 +192,7 @@ def main() -> int:
         bare = seconds(lambda: subprocess.run(peer, check=True))
         size = page.stat().st_size
         painting, of_empty = first_paint([page, empty])
+        compared = comparison(folder)
     within = [writing <= WRITTEN, painting <= PAINTED, size <= SIZE]
     words = ["within" if one else "over" for one in within]
     columns = len(document["columns"])
@@ -173,7 +205,7 @@ def main() -> int:
         f" {painting / of_empty:.1f} x the empty page; {size >> 10} KiB"
         f" ({words[2]} {SIZE >> 10} KiB)"
     )
-    return 0 if all(within) else 1
+    return 0 if all([*within, compared]) else 1
 
 
 if __name__ == "__main__":

@@ -51,11 +51,11 @@ _TITLE = Markup("<title>{}</title>")
 _PATH = Markup('<path class="{}" d="{}"/>')
 _LINK = Markup('<a href="#{}"><title>{}</title>{}</a>')
 _FRAME = Markup(
-    '<svg class="frame {}" x="{:.3f}%" y="{}" width="{:.3f}%"><title>{}</title><rect/>{}'
+    '<svg class="frame {}" x="{:.2f}%" y="{}" width="{:.2f}%"><title>{}</title><rect/>{}'
     "<text>{}</text></svg>"
 )
 # Colours are not all that tells more from fewer: these strips are hatched.
-_STRIP = Markup('<rect class="strip"/>')
+_STRIP = Markup("<rect/>")
 _SIDE = Markup('<text class="side" x="3" y="{}">{}</text>')
 _ICICLE = Markup(
     '<svg class="icicle" height="{}" role="application" tabindex="0"'
@@ -139,7 +139,7 @@ def frames(
                 if not (delta.old and delta.new):
                     kind = "removed" if delta.old else "added"
                 kind += f" level-{bisect(_LEVELS, abs(change) / most) + 1}"
-                title += f"; in the whole path {delta.old} -> {delta.new} ({change:+d})"
+                title += f"; the function {delta.old} \u2192 {delta.new} ({change:+d})"
         drawn.append(Frame(call.function, call.start, size, depths[index], kind, title, change))
     return sorted(drawn, key=lambda frame: (frame.depth, frame.first))
 

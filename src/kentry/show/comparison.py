@@ -27,7 +27,7 @@ from kentry.results.comparison import (
 from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.paths import path_summary
+from kentry.show.paths import Told, hunks_once, path_summary
 from kentry.show.provenance import badges, kernel_lines, processor_lines, repeat, side_facts
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
@@ -191,12 +191,14 @@ def _folds(
     paths = unpack_pairs(packed, arch) if packed and arch else {}
     folds: list[Block] = []
     opened: list[str] = []
+    told: Told = {}
     for case in (*sorted(comparison.cases, key=_size), *comparison.metrics):
         is_metric, pair = case.metric != INSTRUCTIONS, paths.get(case.name)
         if not case.delta and (is_metric or pair is None):
             continue
         opened.append(links[id(case)])
-        fold = _fold(case, comparison, shown, pair, arch)
+        of_page = _drawn(case, comparison, pair, arch, told, opened[-1]) if pair and arch else []
+        fold = _fold(case, shown, of_page)
         fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN_ON_A_PAGE)
         if case.delta and (not is_metric or (of_metrics and case.functions)):
             folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
@@ -220,27 +222,35 @@ def _page_summary(rows: Sequence[Row]) -> str:
     return f"{', '.join(told)}, of {len(rows)}"
 
 
-def _fold(
+def _drawn(
     row: CaseComparison,
     comparison: Comparison,
-    shown: int | None,
-    pair: PathPair | None,
-    arch: Arch | None,
-) -> Fold:
+    pair: PathPair,
+    arch: Arch,
+    told: Told,
+    link: str,
+) -> list[Block]:
+    """Draws both paths of a case; what an earlier one has told is shown there."""
+    if row.metric != INSTRUCTIONS or (row.identical_path and row.verdict == SAME):
+        return []
+    scale = max(len(pair.old), len(pair.new))
+    old, new = (charts.frames(code, arch, row.functions) for code in (pair.old, pair.new))
+    sizes = (
+        f"{len(code)} instructions of {side.kernel['spec']}"
+        for code, side in ((pair.old, comparison.old), (pair.new, comparison.new))
+    )
+    label = f"{row.name}: {' above, '.join(sizes)} below"
+    drawing, left_out = charts.icicle(new, scale, label, old)
+    lines = list(hunks_once(pair.diff, _CONTEXT, told, link))
+    diff = [*path_summary(pair.diff), Paths(pair.diff, change=row.delta, hunks=lines)]
+    return [
+        Chart(drawing, label + left_out, charts.CHANGE_KINDS),
+        Fold("Both paths, side by side", diff, open=True),
+    ]
+
+
+def _fold(row: CaseComparison, shown: int | None, of_page: Sequence[Block]) -> Fold:
     metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
-    of_page: list[Block] = []
-    if pair and arch and not metric and not (row.identical_path and row.verdict == SAME):
-        scale = max(len(pair.old), len(pair.new))
-        old, new = (charts.frames(code, arch, row.functions) for code in (pair.old, pair.new))
-        sizes = (
-            f"{len(code)} instructions of {side.kernel['spec']}"
-            for code, side in ((pair.old, comparison.old), (pair.new, comparison.new))
-        )
-        label = f"{row.name}: {' above, '.join(sizes)} below"
-        drawing, left_out = charts.icicle(new, scale, label, old)
-        of_page.append(Chart(drawing, label + left_out, charts.CHANGE_KINDS))
-        diff = [*path_summary(pair.diff), Paths(pair.diff, _CONTEXT, change=row.delta)]
-        of_page.append(Fold("Both paths, side by side", diff, open=True))
     title = f"{row.name}{CaseName.parse(row.name).calls_note}{metric} ({row.delta:+d})"
     purposes = [] if metric else purpose_blocks(row)
     mark = beside.NO_COUNT * row.sum_of_contexts

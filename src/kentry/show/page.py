@@ -108,7 +108,7 @@ def _environment() -> Environment:
             row for row in deltas.rows if deltas.title or row.old != row.new
         ],
         "change": lambda row: row.new - row.old,
-        "hunks": lambda block: list(hunks(block.diff.rows, block.context)),
+        "hunks": lambda block: block.hunks or list(hunks(block.diff.rows, block.context)),
         "beginning": _beginning,
         "unchanged": lambda row: any(
             isinstance(cell, Cell) and cell.kind == exact.SAME for cell in row

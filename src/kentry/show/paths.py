@@ -132,6 +132,45 @@ class Line(NamedTuple):
     source: str
 
 
+class Again(NamedTuple):
+    """A stretch that another path has too: its head, that path's case, and where it is shown."""
+
+    head: Head
+    case: str
+    link: str
+
+
+Hunk = Head | LeftOut | Line | Again
+# By what changes in a stretch, the case that shows it and where.
+Told = dict[tuple[object, ...], tuple[str, str]]
+
+
+def hunks_once(diff: annotation.PathDiff, context: int, told: Told, link: str) -> Iterator[Hunk]:
+    """Yields those of hunks() that `told` does not have yet, and where it has the others."""
+    stretch: list[Head | LeftOut | Line] = []
+
+    def end() -> Iterator[Hunk]:
+        match stretch:
+            case [Head() as head, *lines]:
+                changes = (
+                    (own.row.change, own.row.old and own.row.old.text, own.own.text, own.row.reason)
+                    for own in lines
+                    if isinstance(own, Line)
+                )
+                before = told.setdefault((head, *changes), (diff.name, link))
+                if before[1] != link:
+                    yield Again(head, *before)
+                    return
+        yield from stretch
+
+    for hunk in hunks(diff.rows, context):
+        if isinstance(hunk, Head):
+            yield from end()
+            stretch = []
+        stretch.append(hunk)
+    yield from end()
+
+
 def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftOut | Line]:
     """Yields the changes with `context` instructions around each, and what stands between them."""
     changed = [at for at, row in enumerate(rows) if row.change != annotation.SAME]

@@ -31,11 +31,15 @@ class Deltas(Element):
 
 @dataclass(frozen=True)
 class Paths(Element):
-    """Two paths; the case's own `change` is another one where its count depends on the context."""
+    """Two paths; the case's own `change` is another one where its count depends on the context.
+
+    A page shows the `hunks` where they are given, which leave out what other paths show.
+    """
 
     diff: PathDiff
     context: int = 3
     change: int | None = None
+    hunks: Sequence[tuple[object, ...]] = ()
 
 
 @dataclass(frozen=True)

@@ -78,4 +78,4 @@ def test_two_paths_are_on_one_axis_and_changes_have_sign_and_depth() -> None:
     # Parts are beside the axis; the old path goes up from there, the new one down.
     rows = {(side, kind.split()[0]): int(y) for side, kind, _, y, *_ in drawn}
     assert rows["old", "worse"] < rows["old", "part"] < rows["new", "part"] < rows["new", "worse"]
-    assert text.count('class="strip"') == sum("level" in kind for _, kind, *_ in drawn)
+    assert text.count("<rect/><rect/>") == sum("level" in kind for _, kind, *_ in drawn)

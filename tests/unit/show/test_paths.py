@@ -7,13 +7,23 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import main
+from kentry.compare.path_diff import modal_paths
 from kentry.path.annotation import annotate
-from kentry.results.recording import Recording, SourceLine, write_recording
-from kentry.show.paths import annotation_layout, source_text
+from kentry.results.recording import Recording, SourceLine, read_recording, write_recording
+from kentry.show.paths import (
+    Again,
+    Head,
+    Told,
+    annotation_layout,
+    hunks,
+    hunks_once,
+    source_text,
+)
 from kentry.show.text import to_text
 from tests import ROOT
 from tests.builders import recording, validate
 
+GOLDEN = ROOT / "tests" / "golden"
 INNER = SourceLine("arch/arm64/include/asm/irqflags.h", 33, "arch_local_irq_enable")
 MIDDLE = SourceLine("include/linux/entry.h", 5, "enter")
 OUTER = SourceLine("arch/arm64/kernel/syscall.c", 139, "el0_svc_common")
@@ -60,6 +70,24 @@ def test_the_json_has_whole_names(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert rows == [[[*OUTER]], [[*OUTER]], [[*INNER], [*OUTER]], None, [[*OUTER]]]
 
 
+def test_a_change_that_another_path_has_too_is_shown_there_alone() -> None:
+    old, new = (read_recording(GOLDEN / f"arm64-{name}.json") for name in ("6.1", "6.12"))
+    first, second = (modal_paths(name, old, new) for name in ("invalid", "getppid"))
+    assert first and second
+    told: Told = {}
+    assert list(hunks_once(first.diff, 3, told, "row-1")) == list(hunks(first.diff.rows, 3))
+    lines = list(hunks_once(second.diff, 3, told, "row-2"))
+    again = [one for one in lines if isinstance(one, Again)]
+    heads = [one for one in lines if isinstance(one, Head)]
+    assert {(one.case, one.link) for one in again} == {("invalid", "row-1")}
+    assert "do_el0_svc" in {one.head.function for one in again}
+    # What only its own path does is shown, and nothing is told twice or lost.
+    assert "__task_pid_nr_ns" in {one.function for one in heads}
+    every = [one for one in hunks(second.diff.rows, 3) if isinstance(one, Head)]
+    assert [
+        one.head if isinstance(one, Again) else one for one in lines if one in (*again, *heads)
+    ] == every
+
+
 def test_the_difference_of_two_paths_fits_its_schema() -> None:
-    golden = ROOT / "tests" / "golden" / "path-diff.json"
-    validate(json.loads(golden.read_text()), "path-diff-1")
+    validate(json.loads((GOLDEN / "path-diff.json").read_text()), "path-diff-1")

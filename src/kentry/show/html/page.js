@@ -44,7 +44,7 @@
   // What scrolls can be reached by keyboard; the rest is no stop.
   const reach = (one) => {
     if (one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight) one.tabIndex = 0;
-    else one.removeAttribute("tabindex");
+    else if (one.clientHeight) one.removeAttribute("tabindex");
   };
   const scrolls = new ResizeObserver((entries) => entries.forEach((entry) => reach(entry.target)));
   for (const one of all(".wide")) scrolls.observe(one);
