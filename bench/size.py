@@ -34,14 +34,14 @@ BUDGET = {
     "models": 986,
     "path": 1254,
     "results": 3390,
-    "show": 5985,
+    "show": 5992,
     "stats": 693,
     "study": 2679,
     "time": 1578,
     "vector": 2905,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39375
+TESTS_BUDGET = 39387
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -32,7 +32,7 @@ from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table,
 from kentry.show.comparison import event_change
 from kentry.show.numbers import change, signed
 from kentry.show.paths import path_summary
-from kentry.show.provenance import kernel_facts, kernel_lines, processor_lines
+from kentry.show.provenance import badges, kernel_facts, kernel_lines, processor_lines
 from kentry.show.sections import Chart, Deltas, Detail, Fold, InText, Notes, OnPage, Paths, Section
 from kentry.show.table import plain, shortened
 from kentry.show.workload import program_name
@@ -40,6 +40,8 @@ from kentry.stats.exact import BETTER, WORSE
 
 # Of several cases that take the same steps, this one is shown.
 PREFERRED = ("getppid", ENTRY)
+# How many changes the heading of a closed patch names.
+_TAGS = 3
 
 _WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
 _SUBJECT_WIDTH = 21
@@ -94,6 +96,7 @@ def series_layout(
         ],
         [caveats.not_time(), *series_caveats(series)],
         facts,
+        badges=badges(series.tool, *series.base.values()),
     )
 
 
@@ -232,6 +235,12 @@ def _fold(row: PatchRow, series: Series, paths: Mapping[tuple[int, str], PathDif
         blocks.append(same if row.identical_path else known)
     blocks.append(Notes(row.caveats))
     tags = ["identical"] * row.identical_path + [row.status] * bool(row.problems)
+    # A reader sees what a patch costs before it is opened.
+    for names, cell in row.changes[:_TAGS]:
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        tags.append(f"{names[0]}{others} {signed(cell.step)}")
+    if len(row.changes) > _TAGS:
+        tags.append(f"{len(row.changes) - _TAGS} other changes")
     title = f"{row.patch or 'base'}. {row.subject}"
     return Fold(title, blocks, f"patch-{row.patch}", tags=tags)
 

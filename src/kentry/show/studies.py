@@ -15,6 +15,7 @@ from kentry.show.beside import counts_text, without_model_notes
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, number, signed, significant
 from kentry.show.provenance import (
+    badges,
     emulator_lines,
     kernel_facts,
     kernel_lines,
@@ -367,6 +368,7 @@ def ablation_layout(
         ],
         ablation.caveats,
         kernel_facts(base),
+        badges=badges(ablation.tool, base),
     )
 
 

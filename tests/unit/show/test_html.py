@@ -102,6 +102,18 @@ def test_the_first_screen_says_what_was_measured_and_how(of_kind: dict[str, list
     assert "<code>" not in first
 
 
+def test_a_closed_patch_says_what_it_costs(of_kind: dict[str, list[Path]]) -> None:
+    text = report(of_kind["series"])
+    heads = re.findall(r'<details id="patch-(\d+)"[^>]*><summary>(.*?)</summary>', text)
+    rows = json.loads(of_kind["series"][0].read_text())["rows"]
+    cells = {str(row["patch"]): row["cases"].values() for row in rows}
+    assert len(heads) == len(rows) - 1
+    for patch, head in heads:
+        steps = {cell["delta"] for cell in cells[patch] if cell["delta"]}
+        assert {int(one) for one in re.findall(r" ([+-]\d+)</span>", head)} == steps
+    assert '<span class="tag">exact</span>' in text
+
+
 def test_a_command_names_processors_where_they_differ() -> None:
     old, new = read_recording(OLD), read_recording(NEW)
     old.target["processor"], new.target["processor"] = "max", "cortex-a76"
