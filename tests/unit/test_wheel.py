@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The wheel: the same bytes from every clone, with every compiled part, or no wheel."""
+"""The wheel: the same bytes from every clone, with every compiled part, or no wheel; recipes."""
 
 import hashlib
 import json
@@ -13,11 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from kentry import __version__
 from kentry.arch import ARCHES
 from tests import ROOT
 
-pytestmark = pytest.mark.slow
-
+RECIPES = {
+    "debian/changelog": r"^kentry \((\S+)\)",
+    "flake.nix": r'version = "(\S+)"',
+    "packages/PKGBUILD": r"pkgver=(\S+)",
+    "packages/kentry.spec": r"Version: +(\S+)",
+}
 
 BUILD = (sys.executable, "-m", "hatchling", "build", "-t", "wheel")
 # Somebody else, without a home.
@@ -44,11 +49,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return build(clone(folder / "short")), other
 
 
+@pytest.mark.slow
 def test_two_clones_give_the_same_bytes(files: tuple[Path, Path]) -> None:
     assert files[0].name == files[1].name
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_every_compiled_part_is_inside(files: tuple[Path, Path]) -> None:
     assert re.search(r"-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$", files[0].name)
     with zipfile.ZipFile(files[0]) as archive:
@@ -70,6 +77,7 @@ def test_every_compiled_part_is_inside(files: tuple[Path, Path]) -> None:
     assert {"kentry/guest/Makefile", "kentry/guest/case.h", "kentry/guest/cases/read.c"} <= names
 
 
+@pytest.mark.slow
 def test_the_plugins_of_a_wheel_for_aarch64_are_of_aarch64(files: tuple[Path, Path]) -> None:
     file = build(files[0].parents[1], KENTRY_MACHINE="aarch64")
     assert re.search(r"-py3-none-manylinux_2_\d+_aarch64\.whl$", file.name)
@@ -79,7 +87,14 @@ def test_the_plugins_of_a_wheel_for_aarch64_are_of_aarch64(files: tuple[Path, Pa
             assert (header[:4], header[18:]) == (b"\x7fELF", b"\xb7\0")
 
 
+@pytest.mark.slow
 def test_no_wheel_without_a_part(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         build(clone(tmp_path / "clone"), KENTRY_MACHINE="of-no-compiler")
     assert not list((tmp_path / "clone").glob("dist/*.whl"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_recipe_is_of_this_version(recipe: str) -> None:
+    (version,) = re.findall(RECIPES[recipe], (ROOT / recipe).read_text(), re.MULTILINE)
+    assert version == __version__
