@@ -25,14 +25,14 @@ BUDGET = {
     "arch": 1656,
     "boot": 2537,
     "commands": 3424,
-    "compare": 2348,
+    "compare": 2355,
     "count": 1933,
     "host": 2008,
     "importing": 448,
     "kernels": 4048,
     "machines": 1305,
     "models": 986,
-    "path": 1254,
+    "path": 1257,
     "results": 3390,
     "show": 5992,
     "stats": 693,
@@ -41,7 +41,7 @@ BUDGET = {
     "vector": 2905,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39405
+TESTS_BUDGET = 39406
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

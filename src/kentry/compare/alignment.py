@@ -8,6 +8,7 @@ looks alike in its midst is not worth two.
 
 import bisect
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -64,7 +65,11 @@ def _between(old: Keys, new: Keys, abroad: bool) -> Iterator[Pair]:
         return
     cuts = _anchors(old, new) if n * m > _CELLS else []
     if not cuts and n * m <= max(_CELLS, _MOST_CELLS):
-        yield from _best(old, new, abroad)
+        # Which are the same decides, whatever their numbers.
+        both = np.hstack((old, new)).ravel()
+        _, first, inverse = np.unique(both, return_index=True, return_inverse=True)
+        by_place = np.argsort(np.argsort(first)).astype(np.int32)[inverse]
+        yield from _best(by_place.tobytes(), n, m, abroad)
         return
     if not cuts:
         pieces = 1 + int((n * m / _MOST_CELLS) ** 0.5)
@@ -102,8 +107,10 @@ def _once(keys: Keys) -> dict[bytes, int]:
     return {row: at for row, at in only_at.items() if at >= 0}
 
 
-def _best(old: Keys, new: Keys, abroad: bool) -> list[Pair]:
-    n, m = old.shape[1], new.shape[1]
+# The cases of a comparison share pieces of their paths, at the entry and the exit foremost.
+@lru_cache(maxsize=1024)
+def _best(keys: bytes, n: int, m: int, abroad: bool) -> list[Pair]:
+    old, new = np.hsplit(np.frombuffer(keys, np.int32).reshape(-1, n + m), [n])
     behind = new[:, ::-1]
     # By how many old instructions are done, + 1: the best of all, and that which ends in a gap.
     size = n + 3

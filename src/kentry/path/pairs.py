@@ -2,6 +2,7 @@
 """Both paths of each case as a comparison's file has them: a code table a side, and runs."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import UNSET
 
@@ -16,6 +17,8 @@ from kentry.results.recording import CodeFile, Instruction, followed
 _PLACES = 7
 
 
+# A comparison asks for the same instructions in each of its cases.
+@lru_cache(maxsize=1 << 16)
 def placed(insn: Instruction, arch: Arch) -> PlacedInstruction:
     """Returns an instruction as kentry annotate prints it."""
     return PlacedInstruction(

@@ -65,7 +65,8 @@ def test_no_alignment_is_better(old: list[Token], new: list[Token]) -> None:
                 max(max(above) - 6, above[1]),
                 max(max(beside) - 6, beside[2]),
             )
-    found = alignment._best(keys(old), keys(new), abroad=False) if old and new else []
+    both = np.hstack((keys(old), keys(new))).tobytes()
+    found = alignment._best(both, len(old), len(new), abroad=False) if old and new else []
     score, at = sum(worth(i, j) for i, j in found), (0, 0)
     for i, j in [*found, (len(old), len(new))]:
         score -= 6 * (i > at[0]) + 6 * (j > at[1])
