@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 535,
     "arch": 1656,
     "boot": 2537,
-    "commands": 3424,
+    "commands": 3442,
     "compare": 2355,
     "count": 1933,
     "host": 2008,
@@ -34,14 +34,14 @@ BUDGET = {
     "models": 986,
     "path": 1257,
     "results": 3390,
-    "show": 5992,
+    "show": 6063,
     "stats": 693,
     "study": 2679,
     "time": 1578,
     "vector": 2905,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39406
+TESTS_BUDGET = 39499
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

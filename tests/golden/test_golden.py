@@ -56,7 +56,17 @@ HERE = Path(__file__).parent
 OLD, NEW = "arm64-6.1.json", "arm64-6.12.json"
 CHECK = ["check", NEW, "--budget", "check.toml"]
 # A check's budgets are not all kept; of one case they are undecided.
-CODES = {"check.txt": 1, "check.ktap": 1, "check.xml": 1, "check-github.txt": 1, "check.json": 3}
+CODES = dict.fromkeys(
+    (
+        "check.txt",
+        "check.ktap",
+        "check.xml",
+        "check-github.txt",
+        "check-b4.json",
+        "check-comment.txt",
+    ),
+    1,
+) | {"check.json": 3}
 
 COMMANDS = {
     "diff-workload.txt": ["diff", "workload-6.1.json", "workload.json"],
@@ -87,7 +97,10 @@ COMMANDS = {
     "check.ktap": [*CHECK, "--format", "ktap"],
     "check.xml": [*CHECK, "--format", "junit"],
     "check-github.txt": [*CHECK, "--format", "github"],
+    "check-b4.json": [*CHECK, "--format", "b4"],
+    "check-comment.txt": [*CHECK, "--format", "comment"],
     "check.json": [*CHECK, "--json", "--case", "invalid"],
+    "report-comment.txt": ["report", OLD, NEW, "diff-metrics.json", "series.json", "--comment"],
 }
 
 

@@ -15,7 +15,8 @@ from kentry.results.document import schema_of
 from kentry.results.recording import Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.results.workload import read_workload
-from kentry.show.export.ci import check_github, check_junit, check_ktap
+from kentry.show.comment import comment
+from kentry.show.export.ci import check_b4, check_github, check_junit, check_ktap
 from kentry.show.studies import check_layout
 from kentry.study.budgets import read_budgets
 from kentry.study.check import cases_to_measure, check, find_baseline, renew
@@ -30,6 +31,8 @@ _FORMATS: dict[str, Callable[[Check], str]] = {
     "ktap": check_ktap,
     "junit": check_junit,
     "github": check_github,
+    "b4": check_b4,
+    "comment": lambda result: comment(check_layout(result)),
 }
 _CODES = {WITHIN: EXIT_DONE, OVER: EXIT_REGRESSION, UNDECIDED: EXIT_UNDECIDED}
 
@@ -58,7 +61,7 @@ class Options(userland.ProgramOptions, measuring.CachedOptions):
             "with --json": lambda options: not options.json,
             "with --update": lambda options: not options.update,
         },
-        help="ktap, junit or github",
+        help="ktap, junit, github, b4 or comment",
     )
 
 

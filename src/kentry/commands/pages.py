@@ -50,7 +50,9 @@ _FORMS: dict[str, tuple[type[Struct], _Make, str]] = {
 KINDS = (_RECORDING, "series", *_FORMS, _REPLAY)
 
 
-def report(files: Sequence[Path]) -> str:
+def report(
+    files: Sequence[Path], write: Callable[[Sequence[Layout], Sequence[str]], str] = page
+) -> str:
     """One page of all files; two recordings are compared, those of a series are part of it."""
     schemas = [(file, schema_of(file)) for file in files]
     # Files that are none of kentry's, too: what is wrong with them a reader says.
@@ -82,7 +84,7 @@ def report(files: Sequence[Path]) -> str:
             layout = recording_layout(document, added=added_by_states(document))
             document = replace(layout, json=recording_to_json(document))
         documents.append(document)
-    return page(documents, notes)
+    return write(documents, notes)
 
 
 def _kind(schema: str) -> str:

@@ -38,6 +38,8 @@ from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 Row = CaseComparison | TimedComparison
 
 _OPEN_ON_A_PAGE = 3
+# Changes that the first screen names where no overview does.
+_FEW = 4
 # Unchanged instructions around a change, of a page with many paths.
 _CONTEXT = 2
 # A change and its verdict stand on one line, which may be wider than a mail.
@@ -103,7 +105,7 @@ def comparison_layout(
         ],
         comparison_caveats(comparison),
         side_facts(old, new),
-        lead=lead,
+        lead=lead or _few_changes(comparison),
         badges=badges(comparison.tool, old, new),
         command=repeat("diff", (old, new), comparison.names),
     )
@@ -175,6 +177,13 @@ def overview_blocks(overview: Overview | UnsetType) -> list[Block]:
         blocks.append(Prose(f"No function changes alike in each case: {rest}."))
     largest = ", ".join(f"{own.name} {_change(own)}" for own in overview.largest)
     return [*blocks, *([Prose(f"Largest: {largest}.")] if largest else []), ""]
+
+
+def _few_changes(comparison: Comparison) -> list[Block]:
+    """Returns the largest changes of a comparison that has no overview."""
+    rows: list[Row] = [*comparison.cases, *comparison.timed]
+    names = [f"{row.name} {_verdict(row)}" for row in sorted(rows, key=_size) if row.delta]
+    return [Prose(f"Largest: {some(names, _FEW)}.")] if names else []
 
 
 def _change(own: CaseChange) -> str:

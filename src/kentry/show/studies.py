@@ -411,6 +411,7 @@ def check_layout(check: studies.Check) -> Layout:
         lines += kernel_lines(baseline.kernel, "baseline: ")[:1]
         facts.append(("baseline", kernel_name(baseline.kernel)))
     budgets: list[Block] = [InText([Prose(summary(check)), ""]), _table(check)]
+    broken = [*check.of_verdict(studies.OVER), *check.of_verdict(studies.UNDECIDED)]
     return Layout(
         "check",
         f"Budgets: {kernel_name(measured.kernel)}",
@@ -421,6 +422,8 @@ def check_layout(check: studies.Check) -> Layout:
         ],
         without_model_notes(check.caveats, cycles=False),
         facts,
+        lead=[Prose(f"{row.name} {row.metric}: {row_sentence(row)}") for row in broken],
+        badges=badges(check.tool, measured),
     )
 
 

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A check as text, KTAP, JUnit and workflow commands, read back by the rules of each format."""
+"""A check as text, KTAP, JUnit, workflow commands and b4's JSON, read back as each is read."""
 
 from __future__ import annotations
 
 import re
+import sys
+from email.message import EmailMessage
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from b4.review import checks
 from msgspec.structs import replace
 
 from kentry.results.comparison import Real
@@ -19,7 +23,7 @@ from kentry.results.studies import (
     CheckRow,
     Verdict,
 )
-from kentry.show.export.ci import check_github, check_junit, check_ktap
+from kentry.show.export.ci import check_b4, check_github, check_junit, check_ktap
 from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.show.text import to_text
 from tests.builders import recording
@@ -116,3 +120,22 @@ def test_the_text_is_ascii_without_control_characters() -> None:
     assert text.isascii()
     assert all(line.isprintable() for line in text.splitlines())
     assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"), [(WITHIN, "pass"), (UNDECIDED, "warn"), (OVER, "fail")]
+)
+def test_b4_reads_one_result_of_a_series(verdict: Verdict, status: str, tmp_path: Path) -> None:
+    """By b4's own code, which gives the cover letter to the command and runs it in the tree."""
+    (tmp_path / "result").write_text(check_b4(made(row(verdict, EVIL), row(WITHIN))))
+    # As kentry check does, it does not read the letter, and exits with the verdict.
+    script = "import sys; sys.stdout.write(open('result').read()); sys.exit(1)"
+    (tmp_path / "checks.py").write_text(script)
+    cover = EmailMessage()
+    cover["Subject"] = "[PATCH 0/2] entry: count less"
+    cover.set_content("x" * (1 << 20))
+    command = f"{sys.executable} checks.py"
+    [result] = checks.run_series_checks(("cover@example.org", cover), [command], str(tmp_path))
+    assert (result["tool"], result["status"]) == ("kentry", status)
+    assert result["summary"].isprintable()
+    assert ("over" in result["details"].split()) == (verdict == OVER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What servers and the kernel's test runners read: KTAP; of a check JUnit and GitHub's annotations.
+"""What servers and the kernel's test runners read: KTAP; of a check JUnit, GitHub's, b4's JSON.
 
 KTAP version 1 (Documentation/dev-tools/ktap.rst) has no place for a number, so numbers are
 diagnostics, directly before the test's result.  A case of a recording is a test that passes because
@@ -9,6 +9,7 @@ if the case is over it.  Several files are a test each, with theirs as subtests.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -17,13 +18,15 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from kentry.results.comparison import CaseComparison, Comparison, TimedComparison
 from kentry.results.recording import OF_LAYOUT, CaseResult, Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
+from kentry.show.comment import comment
 from kentry.show.comparison import bare_change, timed_values
 from kentry.show.export import common
 from kentry.show.numbers import level, percent, with_interval
 from kentry.show.provenance import kernel_name
-from kentry.show.studies import row_sentence, summary
+from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.stats import exact
 
+_STATUSES = {WITHIN: "pass", UNDECIDED: "warn", OVER: "fail"}
 _COMMANDS = {OVER: "error", UNDECIDED: "warning"}
 # What XML 1.0 has no place for, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -52,6 +55,20 @@ def _command(command: str, message: str, **properties: str) -> str:
         for name, value in properties.items()
     )
     return f"::{command} {parameters}::{data(message)}"
+
+
+def check_b4(check: Check) -> str:
+    """Write the JSON that b4 reads of its review-series-check-cmd (b4/review/checks.py).
+
+    It keeps one result a program and series, so all budgets are one.
+    """
+    result = {
+        "tool": "kentry",
+        "status": _STATUSES[check.verdict],
+        "summary": common.printable(f"{kernel_name(check.measured.kernel)}: {summary(check)}"),
+        "details": comment(check_layout(check)),
+    }
+    return json.dumps([result], indent=2) + "\n"
 
 
 def check_junit(check: Check) -> str:

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A comment: short, literal in Markdown, with the verdict, the largest change and the command."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kentry.cli import main
+from kentry.commands.pages import report
+from kentry.compare.counted import compare
+from kentry.results.recording import read_recording
+from kentry.show.blocks import Layout, Prose
+from kentry.show.comment import comment, comments
+from kentry.show.comparison import comparison_layout
+from tests.unit.show.pages import HOSTILE, NEW, OLD, files
+
+
+def test_a_comment_of_any_result_is_short_and_literal(tmp_path: Path) -> None:
+    for kind, of_kind in files(tmp_path).items():
+        text = report(of_kind, comments)
+        lines = text.splitlines()
+        assert 1 <= len(lines) <= 15, kind
+        assert all(line.startswith("    ") or not line for line in lines), kind
+        assert text.isascii(), kind
+
+
+def test_it_has_the_verdicts_the_largest_change_and_a_command_that_can_be_copied() -> None:
+    layout = comparison_layout(compare(read_recording(OLD), read_recording(NEW)))
+    lines = comment(layout).splitlines()
+    assert "2 worse, 1 same, of 3" in lines[0]
+    assert {"exact", "emulated"} <= set(lines[1].replace(",", " ").split())
+    largest = next(line for line in lines if "Largest:" in line)
+    assert "invalid" in largest and "(+3," in largest
+    words = shlex.split(lines[-1])
+    assert words[:6] == ["kentry", "diff", "debian:6.1", "debian:6.12", "--arch", "arm64"]
+
+
+def test_what_is_long_or_hostile_is_cut_and_stays_literal() -> None:
+    layout = Layout("x", f"{HOSTILE}\n@everyone" * 9, "worse", [], badges=["exact"])
+    layout = replace(layout, lead=[Prose(f"{n} {HOSTILE * 3}") for n in range(40)], command="k 1")
+    lines = comment(layout).splitlines()
+    assert len(lines) <= 15 and lines[-1] == "    k 1" and "    ..." in lines
+    assert all(line.startswith("    ") or not line for line in lines)
+
+
+def test_a_comment_goes_to_stdout_or_to_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(OLD), str(NEW), "--comment"]) == 0
+    printed = capsys.readouterr().out
+    file = tmp_path / "comment.md"
+    assert main(["report", str(OLD), str(NEW), "--comment", "-o", str(file)]) == 0
+    assert file.read_text() == printed != ""
+    assert capsys.readouterr().out == ""
+    assert main(["report", str(NEW)]) == 2
