@@ -25,7 +25,7 @@ BUDGET = {
     "arch": 1656,
     "boot": 2537,
     "commands": 3442,
-    "compare": 2355,
+    "compare": 2350,
     "count": 1933,
     "host": 2008,
     "importing": 448,

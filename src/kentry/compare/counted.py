@@ -153,7 +153,7 @@ def compare_case(sides: Sides) -> CaseComparison:
                 notes.append(caveats.functions_of_context(name, path, before))
     alike = sides.identical_paths if before == after else None
     of_floor = old.recording.is_floor or new.recording.is_floor
-    parts, reasons = _purposes_of_both(sides, [before, after], with_reasons=of_floor)
+    add_up = [len(side.path or ()) for side in sides] == [before, after]
     if not of_floor:
         functions = _with_renames(functions, sides)
     return CaseComparison(
@@ -165,8 +165,8 @@ def compare_case(sides: Sides) -> CaseComparison:
         identical_path=alike is not None,
         caveats=tuple(notes),
         events=_events(old, new),
-        parts=parts,
-        reasons=reasons,
+        parts=_parts(sides) if add_up else (),
+        reasons=_reasons(sides) if add_up and of_floor else (),
         contexts=contexts,
         layout=layout_change(*alike, old.arch) if alike and verdict == SAME else UNSET,
         estimates=_estimates(*cases),
@@ -418,27 +418,22 @@ def _by_size(rows: Iterable[FunctionDelta]) -> tuple[FunctionDelta, ...]:
     return tuple(sorted(rows, key=lambda row: (-abs(row.delta), -row.delta, row.name)))
 
 
-def _purposes_of_both(
-    sides: Sides, counts: list[int], *, with_reasons: bool
-) -> tuple[tuple[PurposeDelta, ...], tuple[PurposeDelta, ...]]:
-    """Parts in the path's order, reasons by change; both add up to the counts or are empty."""
-    paths = [side.path or () for side in sides]
-    if list(map(len, paths)) != counts:
-        return (), ()
+def _parts(sides: Sides) -> tuple[PurposeDelta, ...]:
+    """Returns the parts of both paths, in the order of the new one."""
     names = [list(parts_of(side.path or (), side.arch)) for side in sides]
-    parts = _deltas([[(name, "") for name in own] for own in names])
     order = list(dict.fromkeys(name for own in reversed(names) for name in own))
-    both = [list(purposes(side.path or (), side.arch)) for side in sides] if with_reasons else []
-    reasons = _deltas([[(purpose.reason, purpose.source) for purpose in own] for own in both])
-    return (
-        tuple(sorted(parts, key=lambda row: order.index(row.name))),
-        tuple(sorted(reasons, key=lambda row: (row.name == NOT_KNOWN, -abs(row.delta), row.name))),
-    )
+    rows = _deltas([[(name, "") for name in own] for own in names])
+    return tuple(sorted(rows, key=lambda row: order.index(row.name)))
+
+
+def _reasons(sides: Sides) -> tuple[PurposeDelta, ...]:
+    """Returns what the instructions of both paths are for, by the size of the change."""
+    both = [purposes(side.path or (), side.arch) for side in sides]
+    rows = _deltas([[(purpose.reason, purpose.source) for purpose in own] for own in both])
+    return tuple(sorted(rows, key=lambda row: (row.name == NOT_KNOWN, -abs(row.delta), row.name)))
 
 
 def _deltas(sides: Sequence[Sequence[tuple[str, str]]]) -> list[PurposeDelta]:
-    if not sides:
-        return []
     old, new = (Counter(name for name, _ in side) for side in sides)
     sources: dict[str, dict[str, None]] = {}
     for name, source in (pair for side in sides for pair in side):
