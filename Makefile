@@ -87,6 +87,17 @@ contexts: setup
 # The pages show what other programs print of exports.
 docs: test-setup
 	$(PYTHON) scripts/docs.py
+	$(MAKE) site
+
+# docs/ as a site that opens from its folder, with the report pages that "make docs" left.
+site: test-setup site-pages
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q --strict
+	@echo build/site/index.html
+
+# mkdocs reads one folder, and links stay as they are in the tree.
+site-pages:
+	mkdir -p build/pages
+	ln -sfn $(addprefix ../../,README.md CHANGELOG.md CONTRIBUTING.md docs examples) build/pages/
 
 # man finds them where .venv/bin is on the PATH.
 man: setup
@@ -95,4 +106,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native build demo dist
 
-.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect mutants honesty contexts docs man clean
+.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect mutants honesty contexts docs site site-pages man clean

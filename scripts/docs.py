@@ -6,8 +6,8 @@ output of each; one that begins with ```console slow holds those that build kern
 minutes, which the tests leave to `make docs`.  Commands are run by bash, those of a page in one
 folder, with this tree's kentry first on the PATH.  The folder has links to examples/, docs/ and
 scripts/ and, where KENTRY_SEEDS names a folder, to the documents in it.  The HTML pages that the
-commands wrote become a site, build/site/index.html; a PNG file that a page shows is taken anew of
-the one that has its name.  Usage: python scripts/docs.py [FILE...]
+commands wrote go to build/reports, from where `make site` takes them; a PNG file that a page shows
+is taken anew of the one that has its name.  Usage: python scripts/docs.py [FILE...]
 """
 
 from __future__ import annotations
@@ -26,36 +26,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 ROOT = Path(__file__).parents[1]
 OPENING, SLOW, CLOSING = "```console", "```console slow", "```"
 SEEDS = "KENTRY_SEEDS"
-SITE = ROOT / "build" / "site"
-
-_INDEX = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Reports of kentry's documentation</title>
-<style>
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-pre { margin: 0; white-space: pre-wrap }
-</style>
-<h1>Reports of kentry's documentation</h1>
-<p>Each page is a result, written by the command below it. The text is in the documentation.</p>
-{% for page in pages %}
-<h2>{{ page.title }}</h2>
-<p><code>{{ page.name }}</code></p>
-<ul>
-{% for report in page.reports %}
-<li><a href="{{ report.place }}">{{ report.title }}</a><pre>{{ report.command }}</pre></li>
-{% endfor %}
-</ul>
-{% endfor %}
-</html>
-"""
+REPORTS = ROOT / "build" / "reports"
 
 
 @dataclass(frozen=True)
@@ -164,38 +138,12 @@ def renew(page: Path) -> bool:
 
 
 def publish(page: Path) -> None:
-    """Puts the HTML pages that the page's commands wrote into the site, for earlier ones."""
-    target = _place(page)
+    """Puts the HTML pages that the page's commands wrote where the site finds them."""
+    target = REPORTS / page.relative_to(ROOT).with_suffix("")
     shutil.rmtree(target, ignore_errors=True)
     for file in sorted(folder_of(page).glob("*.html")):
         target.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, target)
-
-
-def index() -> str:
-    """The site's first page: the reports that are there, of each page of the documentation."""
-    found = []
-    for page in pages():
-        reports = [
-            {
-                "place": file.relative_to(SITE).as_posix(),
-                "title": file.stem,
-                "command": next(
-                    (one.text for one in commands(page) if file.name in one.text.split()), ""
-                ),
-            }
-            for file in sorted(_place(page).glob("*.html"))
-        ]
-        if reports:
-            title = page.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
-            name = page.relative_to(ROOT).as_posix()
-            found.append({"title": title, "name": name, "reports": reports})
-    return jinja2.Environment(autoescape=True).from_string(_INDEX).render(pages=found)
-
-
-def _place(page: Path) -> Path:
-    """Where the site has what the page's commands wrote."""
-    return SITE / page.relative_to(ROOT).with_suffix("")
 
 
 def reference() -> dict[Path, str]:
@@ -525,8 +473,5 @@ if __name__ == "__main__":
             pictures.take(page, folder_of(page))
         else:
             failed.append(page.relative_to(ROOT).as_posix())
-    SITE.mkdir(parents=True, exist_ok=True)
-    (SITE / "index.html").write_text(index(), encoding="utf-8")
-    print(f"the reports: {SITE / 'index.html'}")
     if failed:
         sys.exit(f"a command failed on {', '.join(failed)}")
