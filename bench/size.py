@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 535,
     "arch": 1656,
     "boot": 2537,
-    "commands": 3442,
+    "commands": 3472,
     "compare": 2350,
     "count": 1933,
     "host": 2008,
@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1305,
     "models": 986,
     "path": 1257,
-    "results": 3390,
-    "show": 6063,
+    "results": 3386,
+    "show": 6091,
     "stats": 693,
     "study": 2679,
     "time": 1578,
-    "vector": 2905,
+    "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39598
+TESTS_BUDGET = 39624
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -62,11 +60,13 @@ def found(history: History) -> dict[str, Any]:
     with timed(f"kentry bisect of {len(history.kinds)} commits for {ARCH.name}, killed once"):
         argv = [sys.executable, "-m", "kentry", *bisect_words(history)]
         process = subprocess.Popen(argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        # From the first build on a machine with other work to a few steps.
-        assert awaited(lambda: len(steps_of(state)) >= KILLED_AFTER or process.poll() is not None)
-        before = steps_of(state)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            # From the first build on a machine with other work to a few steps.
+            awaited(lambda: len(steps_of(state)) >= KILLED_AFTER or process.poll() is not None)
+            before = steps_of(state)
+        finally:
+            process.kill()
+            process.wait()
         assert len(before) >= KILLED_AFTER
         done = kentry("bisect", "--continue", "--tree", str(history.folder), "--json")
     document: dict[str, Any] = json.loads(done.stdout)

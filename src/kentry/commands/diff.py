@@ -45,7 +45,6 @@ class Options(
     )
     new: str = operand(metavar="NEW", help="another of the same kind, or a kernel")
     metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
-    changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     fail_on_regression: bool = flag(
         "--fail-on-regression",
         help="exit with 1 if a case is worse, with 3 if one is undecided or lost",
@@ -102,7 +101,7 @@ def _programs(options: Options) -> tuple[Sequence[Workload], Sequence[Workload]]
     ran = list(map(_is_workload, sides))
     if not any(ran) and options.program is None:
         return None
-    for name in ("case", "metric", "core", "changelog"):
+    for name in ("case", "metric", "core"):
         if getattr(options, name):
             raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
     if all(ran) and options.program is None:

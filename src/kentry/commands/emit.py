@@ -55,7 +55,7 @@ _VERDICTS = {
 
 
 class _Options(Protocol):
-    """What is asked for; `json`, `changelog`, `output` and `bisect` where a command has them."""
+    """What is asked for; what is not `color`, where a command has it."""
 
     @property
     def color(self) -> str: ...
@@ -73,6 +73,7 @@ def emit(
     """
     # The parser of the command line needs none of them.
     from kentry.results.document import dump
+    from kentry.show.comment import short
     from kentry.show.table import terminal
     from kentry.show.text import to_text
 
@@ -82,8 +83,9 @@ def emit(
     paged = not any(getattr(options, name, None) for name in ("output", "bisect"))
     headings: Collection[str] = ()
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    if changelog and getattr(options, "changelog", False):
-        columns, lines = None, to_text(changelog())
+    if length := getattr(options, "changelog", ""):
+        brief = length == "short"
+        columns, lines = None, short(layout()) if brief else to_text((changelog or layout)())
     else:
         with terminal(columns) as laid_out:
             lines = to_text(layout(), verbose=getattr(options, "verbose", False))

@@ -70,7 +70,6 @@ METRIC: dict[str, Any] = {
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
     " ..., or all",
 }
-CHANGELOG_HELP = "print text for a commit message or cover letter, at most 75 columns wide"
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts; more contexts would take minutes.
 WINDOWS, PATHS = 1000, 128
@@ -104,7 +103,7 @@ A_SOURCE = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelOptions(options.ResultOptions):
+class KernelOptions(options.MeasuredOptions):
     """Which kernel to boot, and for how long."""
 
     arch: str | None = options.option("--arch ARCH", needs=A_KERNEL, **ARCH)

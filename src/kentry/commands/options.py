@@ -84,6 +84,23 @@ class Show(argparse.Action):
         parser.exit()
 
 
+class Changelog(argparse.Action):
+    """Stores "long" or "short"; a word of its own after the option is the next operand."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**kwargs, "nargs": 0})
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        """Called by argparse where the option stands."""
+        setattr(namespace, self.dest, (option_string or "").partition("=")[2] or "long")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Common:
     """What every command takes."""
@@ -129,6 +146,21 @@ class ResultOptions(TextOptions):
         from kentry.show.blocks import SHOWN
 
         return None if self.verbose else SHOWN
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredOptions(ResultOptions):
+    """What every command takes whose result people post."""
+
+    changelog: str = option(
+        "--changelog=short",
+        "--changelog",
+        default="",
+        group=RARE,
+        action=Changelog,
+        help="print text for a commit message or cover letter, at most 75 columns wide; short is"
+        " at most four lines: what changed, and how it was measured",
+    )
 
 
 TIMEOUT: dict[str, Any] = {

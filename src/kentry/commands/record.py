@@ -31,7 +31,6 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
 
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
     output: Path | None = path_option("-o", "--output", help="write the recording to FILE")
-    changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
     floor: bool = flag(
         "--floor",
         group=RARE,

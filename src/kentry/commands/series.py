@@ -7,7 +7,7 @@ from pathlib import Path
 from kentry.arch import Arch
 from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
-from kentry.commands.options import flag, list_option, operand, option, path_option
+from kentry.commands.options import list_option, operand, option, path_option
 from kentry.commands.settings import settings
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, UserError
 from kentry.host.cache import no_space_is_an_error, write_atomically
@@ -62,7 +62,6 @@ class Options(
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
     metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
-    changelog: bool = flag("--changelog", help=measuring.CHANGELOG_HELP)
 
     def find_arches(self) -> list[Arch]:
         """Returns each architecture of --arch once, or this machine's own."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kentry.commands import values
 from kentry.commands.emit import emit
-from kentry.commands.options import ResultOptions, operand, option
+from kentry.commands.options import MeasuredOptions, operand, option
 from kentry.errors import EXIT_DONE
 
 EXAMPLES = (
@@ -17,7 +17,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnitOptions(ResultOptions):
+class UnitOptions(MeasuredOptions):
     """For a command that reads a trace."""
 
     unit: str = option(

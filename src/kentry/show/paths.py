@@ -10,7 +10,7 @@ from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
 from kentry.show.beside import estimate_blocks, layout_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
-from kentry.show.provenance import kernel_lines, kernel_name, processor_lines, side_facts
+from kentry.show.provenance import badges, kernel_lines, kernel_name, processor_lines, side_facts
 from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain
 
@@ -28,7 +28,13 @@ def annotation_layout(result: annotation.Annotation) -> Layout:
         about = [*kernel_lines(result.kernel), *processor_lines(result.target)]
         blocks += [*([""] if blocks else []), *about, ""]
         blocks += [*_case_blocks(case), Notes(case.caveats)]
-    return Layout("annotation", "", "", blocks)
+    counts = ", ".join(f"{case.name}: {case.instructions}" for case in result.cases)
+    return Layout(
+        "annotation",
+        f"Path on {kernel_name(result.kernel)}",
+        f"kernel instructions of {counts}",
+        blocks,
+    )
 
 
 def _case_blocks(case: annotation.AnnotatedCase) -> list[Block]:
@@ -85,7 +91,15 @@ def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layo
     notes = [*comparison.caveats, *(note for case in comparison.cases for note in case.caveats)]
     title = f"Paths of {kernel_name(old.kernel)} and {kernel_name(new.kernel)}"
     facts = side_facts(old, new)
-    return Layout("path-diff", title, ", ".join(changes), blocks, unique(notes), facts)
+    return Layout(
+        "path-diff",
+        title,
+        ", ".join(changes),
+        blocks,
+        unique(notes),
+        facts,
+        badges=badges(comparison.tool, old, new),
+    )
 
 
 def path_summary(case: annotation.PathDiff) -> Iterator[Block]:

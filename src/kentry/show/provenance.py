@@ -104,7 +104,7 @@ def badges(tool: Mapping[str, str], *sides: OnTarget) -> list[str]:
     counted = [side for side in sides if side.target.get("kind") == "qemu"]
     words = ["exact", "emulated, not time"] if counted else []
     words += [side.kernel["arch"] for side in sides]
-    words += [f"cpu {side.target['processor']}" for side in counted if "processor" in side.target]
+    words += [f"cpu {side.target.get('processor', MAX)}" for side in counted]
     words += [str(side.target.get("emulator", "")).partition(" (")[0] for side in counted]
     others = [f"timed on {side.target.get('kind')}" for side in sides if side not in counted]
     words += [word for word in others if word != "timed on import"]

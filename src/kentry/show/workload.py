@@ -10,6 +10,7 @@ from kentry.show import charts
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, per_call, share
 from kentry.show.provenance import (
+    badges,
     emulator_lines,
     kernel_facts,
     kernel_lines,
@@ -66,6 +67,7 @@ def workload_layout(workload: Workload) -> Layout:
         blocks,
         workload.caveats,
         kernel_facts(workload),
+        badges=badges(workload.tool, workload),
     )
 
 

@@ -15,7 +15,7 @@ COMMON = {"--help", "--verbose", "--quiet"}
 # several vector lengths; kentry import takes architectures that kentry cannot boot; kentry check
 # and kentry export write different formats.
 SEVERAL_MEANINGS = {"--output", "--vl", "--arch", "--format"}
-MOST = 181
+MOST = 190
 
 
 def leaves(parser: Parser) -> Iterator[Parser]:

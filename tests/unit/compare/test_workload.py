@@ -271,7 +271,6 @@ def test_the_command_and_its_exit_code(
         ["workload.json", "missing.json"],
         ["workload.json", "workload.json", "--case", "getppid"],
         ["workload.json", "workload.json", "--metric", "loads"],
-        ["workload.json", "workload.json", "--changelog"],
         ["workload.json", "workload.json", "--run", "true"],
         ["workload.json", "debian:6.12", "--run", "true"],
         ["debian:6.1", "debian:6.12", "--run", "true", "--case", "getppid"],

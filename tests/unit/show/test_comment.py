@@ -12,7 +12,7 @@ from kentry.commands.pages import report
 from kentry.compare.counted import compare
 from kentry.results.recording import read_recording
 from kentry.show.blocks import Layout, Prose
-from kentry.show.comment import comment, comments
+from kentry.show.comment import comment, comments, short
 from kentry.show.comparison import comparison_layout
 from tests.unit.show.pages import HOSTILE, NEW, OLD, files
 
@@ -24,6 +24,26 @@ def test_a_comment_of_any_result_is_short_and_literal(tmp_path: Path) -> None:
         assert 1 <= len(lines) <= 15, kind
         assert all(line.startswith("    ") or not line for line in lines), kind
         assert text.isascii(), kind
+
+
+def test_a_short_changelog_of_any_result_has_at_most_four_lines(tmp_path: Path) -> None:
+    for kind, of_kind in files(tmp_path).items():
+        lines = report(of_kind, lambda layouts, _: "".join(map(short, layouts))).splitlines()
+        assert 1 <= len(lines) <= 4, kind
+        assert max(map(len, lines)) <= 75, kind
+        if kind in ("recording", "comparison", "series", "workload", "check", "path-diff"):
+            assert {"exact", "kentry"} <= set(lines[-1].replace(",", "").split()), kind
+
+
+def test_a_changelog_is_long_or_short_and_takes_no_word_after_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["diff", "--changelog=short", str(OLD), str(NEW)]) == 0
+    brief = capsys.readouterr().out.splitlines()
+    assert len(brief) == 4 and "cpu max, QEMU 7.2.22" in brief[-1]
+    assert main(["diff", "--changelog", str(OLD), str(NEW)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 20
+    assert main(["diff", "--changelog=none", str(OLD), str(NEW)]) == 2
 
 
 def test_it_has_the_verdicts_the_largest_change_and_a_command_that_can_be_copied() -> None:
