@@ -25,7 +25,7 @@ BUDGET = {
     "arch": 1656,
     "boot": 2537,
     "commands": 3472,
-    "compare": 2350,
+    "compare": 2387,
     "count": 1933,
     "host": 2008,
     "importing": 448,
@@ -33,15 +33,15 @@ BUDGET = {
     "machines": 1305,
     "models": 986,
     "path": 1257,
-    "results": 3386,
-    "show": 6091,
+    "results": 3405,
+    "show": 6107,
     "stats": 693,
     "study": 2679,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39624
+TESTS_BUDGET = 39654
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -2,7 +2,7 @@
 """Two recordings -> a Comparison: verdicts, and function deltas that sum to each delta."""
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import UNSET, UnsetType
@@ -15,7 +15,7 @@ from kentry.compare.layout import layout_change
 from kentry.compare.workload import of_recordings
 from kentry.errors import UserError
 from kentry.path import metrics as path_metrics
-from kentry.path.calls import NOT_KNOWN, parts_of, purposes
+from kentry.path.calls import NOT_KNOWN, parts_of, purposes, spans
 from kentry.path.pairs import pack_pairs
 from kentry.path.symbols import base_name, depends_on_context
 from kentry.path.variation import distinct_paths, functions_of
@@ -23,6 +23,7 @@ from kentry.results import caveats
 from kentry.results.case_name import State
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import (
+    CallsDelta,
     CaseComparison,
     Comparison,
     Contexts,
@@ -166,6 +167,7 @@ def compare_case(sides: Sides) -> CaseComparison:
         caveats=tuple(notes),
         events=_events(old, new),
         parts=_parts(sides) if add_up else (),
+        calls=_calls(functions, sides) if add_up and not of_floor else (),
         reasons=_reasons(sides) if add_up and of_floor else (),
         contexts=contexts,
         layout=layout_change(*alike, old.arch) if alike and verdict == SAME else UNSET,
@@ -424,6 +426,38 @@ def _parts(sides: Sides) -> tuple[PurposeDelta, ...]:
     order = list(dict.fromkeys(name for own in reversed(names) for name in own))
     rows = _deltas([[(name, "") for name in own] for own in names])
     return tuple(sorted(rows, key=lambda row: order.index(row.name)))
+
+
+def _calls(functions: Sequence[FunctionDelta], sides: Sides) -> tuple[CallsDelta, ...]:
+    """Returns the functions that are called another number of times, by the size of the change.
+
+    A function below another one of them is part of that one's row.  One that was renamed, inlined
+    or split is called as before.
+    """
+    renamed = {
+        name for row in functions if row.renamed for name, _ in (*row.renamed.old, *row.renamed.new)
+    }
+    calls = [
+        [
+            (base_name(span.function), span.caller, span.end - span.start)
+            for span in spans(side.path or (), side.arch).spans
+        ]
+        for side in sides
+    ]
+    times = [Counter(name for name, _, _ in own) for own in calls]
+    other = {name for name in times[0] | times[1] if times[0][name] != times[1][name]} - renamed
+    other -= {name for side in sides for name in other if side.arch.assembly.fullmatch(name)}
+    rows: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for side, own in enumerate(calls):
+        within: list[bool] = []
+        for name, caller, instructions in own:
+            below = caller is not None and within[caller]
+            within.append(below or name in other)
+            if name in other and not below:
+                rows[name][side] += 1
+                rows[name][2 + side] += instructions
+    deltas = [CallsDelta(name, *row) for name, row in rows.items() if row[0] != row[1]]
+    return tuple(sorted(deltas, key=lambda row: (-abs(row.delta), row.name)))
 
 
 def _reasons(sides: Sides) -> tuple[PurposeDelta, ...]:

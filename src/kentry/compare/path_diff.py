@@ -62,8 +62,8 @@ _IN_A_ROW = 3
 _DISTINCT = 3
 _FEW = 5
 
-# Of a function that was called where its instructions now are, or that only lost its underscores,
-# less is enough: so much of what neither saves and restores registers nor returns.
+# Of a function that was called where its instructions now are, less is enough: so much of what
+# neither saves and restores registers nor returns.
 _OF_KIN = 0.4
 _IN_A_ROW_OF_KIN = 2
 
@@ -284,6 +284,8 @@ def _renames(old: _Side, new: _Side) -> list[Renamed]:
         is_kin = _is_kin(link, old, new) and inside >= _OF_KIN * body
         if (is_body or is_kin) and len(set(same)) >= _DISTINCT:
             links.append(link)
+    stems = {_stem(name): name for name in sorted(come)}
+    links += [(name, stems[stem]) for name in sorted(gone) if (stem := _stem(name)) in stems]
     links += [(name, host) for name in sorted(gone) if (host := _inlined_into(name, old, new))]
     links += [(host, name) for name in sorted(come) if (host := _inlined_into(name, new, old))]
     # Functions that are linked are one row, with those of the same names on the other side.
@@ -313,11 +315,12 @@ def _inlined_into(name: str, side: _Side, other: _Side) -> str:
 
 def _is_kin(link: tuple[str, str], old: _Side, new: _Side) -> bool:
     before, after = link
-    return (
-        after in old.callers[before]
-        or before in new.callers[after]
-        or before.lstrip("_") == after.lstrip("_")
-    )
+    return after in old.callers[before] or before in new.callers[after]
+
+
+def _stem(function: str) -> str:
+    """A name without what a function gets when another is put before it, as _noprof of 6.10."""
+    return function.lstrip("_").removesuffix("_noprof")
 
 
 # --- which instruction is which -----------------------------------------------------------

@@ -112,6 +112,20 @@ class PurposeDelta(Struct, frozen=True):
         force_setattr(self, "delta", self.new - self.old)
 
 
+class CallsDelta(Struct, frozen=True):
+    """A function that one side calls more often, with all that it calls."""
+
+    name: str
+    old_calls: Count
+    new_calls: Count
+    old: Annotated[Count, about("Instructions of these calls, and of what they call")]
+    new: Count
+    delta: int = 0
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "delta", self.new - self.old)
+
+
 def check_sum(what: str, rows: Sequence[FunctionDelta | PurposeDelta], delta: Real) -> None:
     """ContradictionError where rows, if there are some, do not add up to the change of `what`."""
     if rows and (total := sum(row.delta for row in rows)) != delta:
@@ -226,6 +240,11 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
         about(
             "The parts of the modal paths, where these have the counts; they add up to the case's"
         ),
+        OMITTED,
+    ] = ()
+    calls: Annotated[
+        tuple[CallsDelta, ...],
+        about("Functions that the modal paths call another number of times; none is below another"),
         OMITTED,
     ] = ()
     reasons: Annotated[

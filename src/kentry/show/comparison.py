@@ -264,7 +264,23 @@ def _fold(row: CaseComparison, shown: int | None, of_page: Sequence[Block]) -> F
     purposes = [] if metric else purpose_blocks(row)
     mark = beside.NO_COUNT * row.sum_of_contexts
     functions = [Deltas(row.functions, row.old, row.new, shown, mark=mark)] if row.delta else []
-    return Fold(title, [OnPage(of_page), *functions, OnPage(purposes)])
+    about = "Functions that are called more or less often, each with all that it calls:"
+    calls = [Prose(about), _calls_table(row)] if row.calls else []
+    # What changed stands before where the paths differ, which is long.
+    what, why = [*of_page[:1], *calls], [*of_page[1:], *purposes]
+    return Fold(title, [OnPage(what), *functions, OnPage(why)])
+
+
+def _calls_table(row: CaseComparison) -> Table:
+    """Returns a row a function: its calls, and the instructions of these and of all below."""
+    counts = [
+        Column(side, group=what) for what in ("calls", "instructions") for side in ("old", "new")
+    ]
+    table = Table([text_column("function"), *counts, Column("delta", size=True)])
+    for call in row.calls:
+        sides = (call.old_calls, call.new_calls, call.old, call.new)
+        table.row(call.name, *sides, numbers.signed(call.delta))
+    return table
 
 
 def _timed_fold(

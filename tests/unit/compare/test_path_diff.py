@@ -14,7 +14,7 @@ from kentry.compare.counted import compare
 from kentry.compare.path_diff import compare_paths, diff_paths
 from kentry.errors import UserError
 from kentry.results.annotation import PathComparison, PathDiff
-from kentry.results.comparison import Renamed
+from kentry.results.comparison import CallsDelta, Renamed
 from kentry.results.recording import Instruction, Measured, Recording, SourceLine, read_recording
 from kentry.show.paths import path_layout
 from kentry.show.text import to_text
@@ -104,13 +104,16 @@ def test_an_inlined_function_is_recognised_and_its_call_is_removed() -> None:
     assert (found.added, found.removed) == (0, 3)
 
 
-def test_a_function_that_lost_its_underscores_is_recognised_by_less() -> None:
-    more = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2"
-    old = path(("f", WORK), ("__g", f"{more}; csrrs t1,sepc,zero; csrrs s4,scause,zero; {SAVE}"))
-    for name, known in (("g", 1), ("h", 0)):
-        other = "sltu a0,a1,a2; sub a0,a1,a2; rem a0,a1,a2; sll a0,a1,a2; srl a0,a1,a2"
-        new = path(("f", WORK), (name, f"{more}; {other}"))
-        assert len(diffed(old, new).renamed) == known
+@pytest.mark.parametrize(
+    ("before", "after", "known"),
+    [("__g", "g", 1), ("g", "__g", 1), ("g", "g_noprof", 1), ("g", "h", 0), ("g", "g_slow", 0)],
+)
+def test_a_function_that_only_another_was_put_before_is_recognised_by_its_name(
+    before: str, after: str, known: int
+) -> None:
+    old = path(("f", WORK), (before, "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2"))
+    new = path(("f", WORK), (after, "sltu a0,a1,a2; sub a0,a1,a2; rem a0,a1,a2; sll a0,a1,a2"))
+    assert len(diffed(old, new).renamed) == known
 
 
 def test_what_a_compiler_moved_in_a_function_is_moved() -> None:
@@ -269,6 +272,21 @@ def recorded(*functions: tuple[str, str]) -> Recording:
     return found
 
 
+def test_a_call_that_went_has_all_that_it_called() -> None:
+    rest = ("g", "xor t1,t2,t3; jal ra,<h>"), ("h", "fence rw,rw; divu a0,a1,a2")
+    old = recorded(("f", f"{WORK}; jal ra,<g>"), *rest)
+    new = recorded(("f", f"{WORK}; sub a0,a1,a2"))
+    for before, after, calls in (
+        (old, new, CallsDelta("g", 1, 0, 4, 0)),
+        (new, old, CallsDelta("g", 0, 1, 0, 4)),
+    ):
+        assert compare(before, after).cases[0].calls == (calls,)
+    assert compare(old, old).cases[0].calls == ()
+    # One that is called as before, and calls another, is in no row.
+    other = recorded(("f", f"{WORK}; jal ra,<g>"), ("g", "xor t1,t2,t3; sub a0,a1,a2"))
+    assert compare(old, other).cases[0].calls == (CallsDelta("h", 1, 0, 2, 0),)
+
+
 def test_a_function_that_was_split_is_one_row_with_both_names() -> None:
     other = "xor t1,t2,t3; fence rw,rw; mulw a0,a1,a2; divu a0,a1,a2; sltu a0,a1,a2"
     comparison = compare(
@@ -297,7 +315,7 @@ def test_an_inlined_function_is_recognised_by_debug_info_alone() -> None:
     row = next(row for row in diffed(old, told).rows if row.new and row.new.text.startswith("xor"))
     assert row.new and row.new.source_lines == inlined
     side = Measured.of(recorded(("f", WORK)))
-    paths = PathComparison({}, side, side, (diffed(old, told),), ())
+    paths = PathComparison(side.tool, side, side, (diffed(old, told),), ())
     text = to_text(path_layout(paths, context=3))
     assert re.search(r"^\+ +0x10  xor t1,t2,t3 +f\.c:1 < f\.c:3$", text, re.MULTILINE)
     assert text.count("f.c:1") == 1
