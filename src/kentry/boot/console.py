@@ -166,7 +166,8 @@ def explain(console: str, started: bool, clause: str, stderr: str = "") -> Kentr
             )
         return GuestError(
             f"QEMU ended before the guest said anything: {clause}.",
-            "kentry doctor shows what is missing; -v shows the command line.",
+            "If you gave --cpu, the firmware may need what it lacks: try --cpu max. kentry doctor"
+            " shows what is missing, and -v the command line.",
             stderr,
         )
     panic = _PANIC.search(console)
