@@ -74,7 +74,7 @@ class PathDiff(Struct, frozen=True, kw_only=True):
     moved: Count = 0
     renamed: Annotated[
         tuple[Renamed, ...],
-        about("Functions with other names, inlined or split: recognised by their instructions"),
+        about("Functions with other names, inlined or split: recognised by name or instructions"),
     ]
     rows: tuple[Row, ...]
     layout: Annotated[

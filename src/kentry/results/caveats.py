@@ -120,7 +120,7 @@ unrecorded_path = Template("unrecorded-path", "no path of {1} instructions was r
 unnamed = Template("unnamed", "{:.1%} of the instructions carry no function name")
 by_body = Template(
     "by-body",
-    "functions that were renamed or split are recognised by their instructions; so are inlined"
+    "functions that were renamed or split are recognised by name or instructions; so are inlined"
     " ones if a kernel has no debug info",
 )
 unsettled = Template(
