@@ -58,6 +58,8 @@ int accounts_init(uint32_t functions)
 	n_functions = functions;
 	for (int what = 0; what < SINGLES; what++)
 		accounts_kind((enum what)what, 0);
+	/* Number 0: of tasks that are no program's, such as the runner, which interrupts meet, too. */
+	accounts_program("");
 	room = 1 << 14;
 	values = zeroed(room, sizeof(*values));
 	return 0;
@@ -282,7 +284,7 @@ int accounts_write(const struct accounts_end *end)
 	for (uint32_t i = 0; i < filled; i++)
 		fprintf(to, "value %" PRIu32 " %" PRIu64 " %" PRIu64 "\n", values[i].kind,
 			values[i].instructions, values[i].times);
-	for (uint32_t i = 0; i < n_programs; i++)
+	for (uint32_t i = 1; i < n_programs; i++)
 		write_program(i);
 	write_slices();
 	fprintf(to, "to %" PRIu64 " %" PRIu64 " %d\n", end->instructions[1], end->ns[1],

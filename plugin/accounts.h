@@ -60,7 +60,7 @@ int accounts_init(uint32_t functions);
 /* The kind's id; the last one where there are too many. */
 uint32_t accounts_kind(enum what what, int32_t number);
 struct kind *accounts_of(uint32_t kind);
-/* The number of the program with a name of 16 bytes. */
+/* The number, from 1 on, of the program with a name of 16 bytes. */
 uint32_t accounts_program(const char *name);
 void accounts_task(uint32_t program);
 void accounts_call(uint32_t kind, uint32_t program);

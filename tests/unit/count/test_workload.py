@@ -2,6 +2,7 @@
 """What the tasks plugin counted, as a workload; its file; without a guest."""
 
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,14 @@ from kentry.boot.task_hooks import Hooks
 from kentry.count import workload as module
 from kentry.count.workload import name_of_call, read_counts, run_workload
 from kentry.errors import ContradictionError, GuestError, RecordingError, TraceError
-from kentry.results.workload import Clock, Slices, Workload, read_workload, write_workload
+from kentry.results.workload import (
+    KERNEL_INTERRUPT,
+    Clock,
+    Slices,
+    Workload,
+    read_workload,
+    write_workload,
+)
 from tests import ROOT
 from tests.builders import image_kernel
 from tests.places import silent
@@ -258,3 +266,36 @@ def test_the_plugins_kinds_are_those_of_the_result() -> None:
     plain = {"KTHREAD": "KERNEL_THREADS", "OTHER": "OTHER_TASKS"}
     names = [plain.get(name, name).lower().replace("_", "-") for name in found]
     assert names == list(module._WHATS)
+
+
+RUNNER_IS_INTERRUPTED = """
+#include "accounts.h"
+int main(int argc, char **argv) {
+	struct accounts_end end = { .complete = 1, .instructions = { 0, 7 } };
+	uint32_t kind;
+	(void)argc;
+	accounts_open(argv[1]);
+	accounts_init(1);
+	kind = accounts_kind(IS_KERNEL_INTERRUPT, 3);
+	accounts_call(kind, 0);
+	accounts_add(kind, BEFORE, 0, 0, 7);
+	accounts_call(kind, accounts_program("xz"));
+	return accounts_write(&end);
+}
+"""
+
+
+def test_an_interrupt_of_a_task_that_is_no_programs_is_in_its_row_alone(tmp_path: Path) -> None:
+    """QEMU ended by SIGSEGV where the runner was interrupted before its first child ran."""
+    (tmp_path / "main.c").write_text(RUNNER_IS_INTERRUPTED)
+    sources = [str(tmp_path / "main.c"), str(ROOT / "plugin/accounts.c")]
+    program, file = tmp_path / "program", tmp_path / "counts"
+    compiled = ["gcc", f"-I{ROOT}/plugin", *sources, "-o", str(program)]
+    subprocess.run(compiled, check=True)
+    subprocess.run([program, file], check=True)
+    counts = read_counts(file)
+    (kind,) = (one for one in counts.kinds.values() if one.what == KERNEL_INTERRUPT)
+    assert (kind.calls, sum(kind.parts)) == (2, 7)
+    assert [(name, rows) for name, *_, rows in counts.programs.values()] == [
+        ("xz", {next(at for at, one in counts.kinds.items() if one is kind): (1, 0)})
+    ]
