@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 535,
     "arch": 1656,
     "boot": 2538,
-    "commands": 3472,
+    "commands": 3483,
     "compare": 2387,
     "count": 1933,
     "host": 2008,
@@ -34,14 +34,14 @@ BUDGET = {
     "models": 986,
     "path": 1257,
     "results": 3405,
-    "show": 6107,
+    "show": 6153,
     "stats": 693,
     "study": 2679,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39695
+TESTS_BUDGET = 39718
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

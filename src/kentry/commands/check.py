@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry check: a kernel or a recording held against budgets, with an exit code."""
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from kentry.commands import measuring, userland
@@ -16,7 +18,7 @@ from kentry.results.recording import Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.results.workload import read_workload
 from kentry.show.comment import comment
-from kentry.show.export.ci import check_b4, check_github, check_junit, check_ktap
+from kentry.show.export.ci import check_b4, check_github, check_junit, check_kcidb, check_ktap
 from kentry.show.studies import check_layout
 from kentry.study.budgets import read_budgets
 from kentry.study.check import cases_to_measure, check, find_baseline, renew
@@ -34,6 +36,7 @@ _FORMATS: dict[str, Callable[[Check], str]] = {
     "b4": check_b4,
     "comment": lambda result: comment(check_layout(result)),
 }
+_KCIDB = re.compile("kcidb:([a-z0-9_]+)")
 _CODES = {WITHIN: EXIT_DONE, OVER: EXIT_REGRESSION, UNDECIDED: EXIT_UNDECIDED}
 
 
@@ -61,14 +64,13 @@ class Options(userland.ProgramOptions, measuring.CachedOptions):
             "with --json": lambda options: not options.json,
             "with --update": lambda options: not options.update,
         },
-        help="ktap, junit, github, b4 or comment",
+        help="ktap, junit, github, b4, kcidb:ORIGIN or comment",
     )
 
 
 def run(options: Options) -> int:
     """Reads the budgets and the baseline, measures, prints; with --update writes them anew."""
-    if options.format is not None and options.format not in _FORMATS:
-        raise UserError(f"Unknown format '{options.format}'.", f"Formats: {', '.join(_FORMATS)}.")
+    write = _writer(options.format) if options.format is not None else None
     budgets = read_budgets(options.budget)
     recording, program = None, None
     if not measuring.is_spec(options.subject):
@@ -96,8 +98,8 @@ def run(options: Options) -> int:
     result = check(budgets, recording, baseline, options.case, expected)
     if options.update:
         result = renew(budgets, result, recording, baseline)
-    if options.format:
-        sys.stdout.write(_FORMATS[options.format](result))
+    if write:
+        sys.stdout.write(write(result))
     else:
         emit(options, lambda: check_layout(result), lambda: result)
     if options.update:
@@ -105,6 +107,15 @@ def run(options: Options) -> int:
     if options.bisect and result.verdict == UNDECIDED:
         return EXIT_SKIP
     return _CODES[result.verdict]
+
+
+def _writer(name: str) -> Callable[[Check], str]:
+    if match := _KCIDB.fullmatch(name):
+        return partial(check_kcidb, origin=match[1])
+    if name not in _FORMATS:
+        formats = f"{', '.join(_FORMATS)}, and kcidb:ORIGIN with your name at KernelCI"
+        raise UserError(f"Unknown format '{name}'.", f"Formats: {formats} (a-z, 0-9, _).")
+    return _FORMATS[name]
 
 
 def _read(options: Options) -> Recording:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from email.message import EmailMessage
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from b4.review import checks
+from kcidb_io.schema import V5_3
 from msgspec.structs import replace
 
 from kentry.results.comparison import Real
@@ -23,7 +25,7 @@ from kentry.results.studies import (
     CheckRow,
     Verdict,
 )
-from kentry.show.export.ci import check_b4, check_github, check_junit, check_ktap
+from kentry.show.export.ci import check_b4, check_github, check_junit, check_kcidb, check_ktap
 from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.show.text import to_text
 from tests.builders import recording
@@ -139,3 +141,24 @@ def test_b4_reads_one_result_of_a_series(verdict: Verdict, status: str, tmp_path
     assert (result["tool"], result["status"]) == ("kentry", status)
     assert result["summary"].isprintable()
     assert ("over" in result["details"].split()) == (verdict == OVER)
+
+
+def test_kcidb_takes_each_number_with_its_status() -> None:
+    """By kcidb-io, which KernelCI validates and upgrades submissions with."""
+    rows = (row(OVER, EVIL), row(WITHIN), row(UNDECIDED, "stat", "no such case"))
+    document = V5_3.validate(json.loads(check_kcidb(made(*rows), "our_ci")))
+    assert V5_3.count(document) == 5
+    [build] = document["builds"]
+    assert build["checkout_id"] == document["checkouts"][0]["id"] == build["id"]
+    tests = document["tests"]
+    assert {test["build_id"] for test in tests} == {build["id"]}
+    assert len({test["id"] for test in tests}) == 3
+    assert [test["status"] for test in tests] == ["FAIL", "PASS", "MISS"]
+    assert [test["path"] for test in tests[1:]] == [
+        "kentry.getppid.instructions",
+        "kentry.stat.instructions",
+    ]
+    assert [test.get("number") for test in tests[1:]] == [
+        {"value": 312, "unit": "instructions"},
+        None,
+    ]

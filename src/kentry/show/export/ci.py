@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What servers and the kernel's test runners read: KTAP; of a check JUnit, GitHub's, b4's JSON.
+"""What servers and test runners read: KTAP; of a check JUnit, GitHub's, b4's and KCIDB's JSON.
 
 KTAP version 1 (Documentation/dev-tools/ktap.rst) has no place for a number, so numbers are
 diagnostics, directly before the test's result.  A case of a recording is a test that passes because
@@ -22,12 +22,14 @@ from kentry.show.comment import comment
 from kentry.show.comparison import bare_change, timed_values
 from kentry.show.export import common
 from kentry.show.numbers import level, percent, with_interval
-from kentry.show.provenance import kernel_name
+from kentry.show.provenance import badges, kernel_name
 from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.stats import exact
 
 _STATUSES = {WITHIN: "pass", UNDECIDED: "warn", OVER: "fail"}
 _COMMANDS = {OVER: "error", UNDECIDED: "warning"}
+# "DONE" is a test that completed and gives no verdict, "MISS" one that did not run.
+_KCIDB = {WITHIN: "PASS", UNDECIDED: "DONE", OVER: "FAIL"}
 # What XML 1.0 has no place for, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -69,6 +71,50 @@ def check_b4(check: Check) -> str:
         "details": comment(check_layout(check)),
     }
     return json.dumps([result], indent=2) + "\n"
+
+
+def check_kcidb(check: Check, origin: str) -> str:
+    """Write a submission to KCIDB, schema 5.3 (kcidb-io): a test a budget, with its number.
+
+    `origin` is the name by which KernelCI knows who submits.  The build is named by the kernel's
+    GNU build id, so another submission about the same kernel is about the same build.
+    """
+    kernel = check.measured.kernel
+    build, name = f"{origin}:{kernel['build_id']}", kernel_name(kernel)
+    how = common.printable(", ".join(badges(check.tool, check.measured)))
+    tests = []
+    for row, test in zip(check.rows, common.check_names(check), strict=True):
+        path = [re.sub(r"[^\w-]", "_", part, flags=re.ASCII) for part in (row.name, row.metric)]
+        tests.append(
+            {
+                "id": f"{build}:{common.printable(test)}",
+                "origin": origin,
+                "build_id": build,
+                "path": ".".join(["kentry", *path]),
+                "status": "MISS" if row.value is None else _KCIDB[row.verdict],
+                "comment": common.printable(row_sentence(row)),
+                "environment": {"comment": how},
+                "misc": {"budget": common.printable(row.budget), "limit": row.limit},
+                # A unit without a prefix: a server would write 12 kinstructions.
+                **({} if row.value is None else {"number": {"value": row.value, "unit": row.unit}}),
+            }
+        )
+    document = {
+        "version": {"major": 5, "minor": 3},
+        "checkouts": [{"id": build, "origin": origin, "comment": common.printable(name)}],
+        "builds": [
+            {
+                "id": build,
+                "origin": origin,
+                "checkout_id": build,
+                "architecture": kernel["arch"],
+                "compiler": common.printable(kernel["compiler"] or ""),
+                "status": "PASS",
+            }
+        ],
+        "tests": tests,
+    }
+    return json.dumps(document, indent=2) + "\n"
 
 
 def check_junit(check: Check) -> str:
