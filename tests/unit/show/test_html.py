@@ -23,7 +23,7 @@ from kentry.results.recording import (
 from kentry.results.studies import NO_BUILD, Problem
 from kentry.results.workload import read_workload
 from kentry.show.charts import frames
-from kentry.show.page import embedded
+from kentry.show.page import _sources, embedded
 from kentry.show.provenance import repeat
 from kentry.study.series import tabulate
 from tests.builders import imported, outcome, recording, timed
@@ -442,3 +442,21 @@ def test_a_workload_has_each_kind_and_its_functions_in_tables_and_in_the_chart()
     assert text.count('<rect class="slice"') == len(workload.slices.spent["user"])
     titles = set(re.findall(r"<title>(.*?): \d+ instructions", text))
     assert {"system calls", "execve", "unmap_page_range"} <= titles
+
+
+@pytest.mark.parametrize(
+    ("origin", "tag"),
+    [
+        ({"kind": "debian", "version": "6.1.192-1"}, "v6.1.192"),
+        ({"kind": "source", "version": "7.3~rc4-1~exp1"}, "v7.3-rc4"),
+        ({"kind": "debian", "version": "6.12-1"}, "v6.12"),
+        ({"kind": "tree", "commit": "0" * 40}, ""),
+        ({"kind": "deb", "version": "6.8.0-45.45"}, ""),
+        ({"kind": "debian", "version": '6.1"><b>-1'}, ""),
+        ({}, ""),
+    ],
+)
+def test_only_linuxs_own_versions_have_source_to_lead_to(origin: dict[str, str], tag: str) -> None:
+    side = {"kernel": {"origin": origin}}
+    assert _sources(side) == tag
+    assert _sources({"old": side, "new": side}) == " ".join([tag] * 2).strip()

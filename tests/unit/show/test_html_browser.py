@@ -406,3 +406,25 @@ def test_a_page_prints(browser: Browser, pages: dict[str, Path]) -> None:
         assert one.is_visible()
     assert page.pdf(format="A4").startswith(b"%PDF")
     page.context.close()
+
+
+def test_a_function_leads_to_the_version_of_linux_that_has_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Debian's 6.1.0-56 is Linux 6.1.192; a function that went is in the old version alone."""
+    golden, file = Path(__file__).parents[2] / "golden", tmp_path / "page.html"
+    text = report([golden / "arm64-6.1.json", golden / "arm64-6.12.json"])
+    went = re.sub("(<code>do_el0_svc</code></th><td>20</td>)<td>12</td>", r"\1<td>-</td>", text)
+    assert went != text
+    file.write_text(went)
+    page, complaints = opened(browser, file)
+    links = page.evaluate(
+        "[...document.querySelectorAll('.functions th a:first-child')].map((one) => one.href)"
+    )
+    site = "https://elixir.bootlin.com/linux"
+    assert {
+        f"{site}/v6.12.117/A/ident/el0_svc",
+        f"{site}/v6.1.192/A/ident/do_el0_svc",
+    } <= set(links)
+    assert complaints == []
+    page.context.close()

@@ -1,5 +1,5 @@
 "use strict";
-/* The page works without this: it opens what a link points to, sorts, filters, walks charts, saves. */
+/* The page works without this: it opens what a link points to, sorts, filters, walks charts, links, saves. */
 (() => {
   const all = (what, within = document) => [...within.querySelectorAll(what)];
   const say = (text) => (document.getElementById("said").textContent = text);
@@ -39,6 +39,21 @@
         setTimeout(() => URL.revokeObjectURL(href), 1000);
       });
     });
+  }
+
+  // A function leads to its source in that version of Linux, and to the commits that name it.
+  for (const article of all("[data-sources]")) {
+    const [old, now = old] = article.dataset.sources.split(" ");
+    for (const code of all(".functions tbody code, .paths .head code", article)) {
+      const [name] = code.textContent.split(/ <- |\./);
+      if (!/^[a-z_]\w*$/i.test(name)) continue;
+      const row = code.closest(".functions tr"), tag = row && row.cells[2].textContent === "-" ? old : now;
+      const link = make("a", { href: `https://elixir.bootlin.com/linux/${tag}/A/ident/${name}`, title: `source in ${tag}` });
+      code.replaceWith(link);
+      link.append(code);
+      const log = `https://git.kernel.org/pub/scm/linux/kernel/git/stable/linux.git/log/?h=${now}&qt=grep&q=${name}`;
+      if (row) link.after(" ", make("a", { href: log, className: "tag", textContent: "commits", title: `commits that name ${name}` }));
+    }
   }
 
   // What scrolls can be reached by keyboard; the rest is no stop.
