@@ -31,7 +31,7 @@ from kentry.show.paths import Told, hunks_once, path_summary
 from kentry.show.provenance import badges, kernel_lines, processor_lines, repeat, side_facts
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
-from kentry.show.table import WIDTH
+from kentry.show.table import WIDTH, shortened
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
@@ -44,6 +44,8 @@ _FEW = 4
 _CONTEXT = 2
 # A change and its verdict stand on one line, which may be wider than a mail.
 _ROW = 120
+# Characters of a function's name in the table of verdicts of a page.
+_NAME = 20
 # More cache lines or fetch windows may take more time or not: "worse" would be a guess.
 _LAYOUT_WORDS = {WORSE: "more", BETTER: "fewer"}
 _COLOURS = {word: verdict for verdict, word in _LAYOUT_WORDS.items()}
@@ -123,9 +125,10 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
     known = {part.name for row in counted for part in row.parts if part.delta}
     parts = [name for name in PARTS if name in known]
     columns = [text_column("case"), text_column("verdict"), Column("change", size=True)]
-    columns += [Column("%", size=True), Column("% of old, on one axis"), Column("old")]
+    columns += [Column("%", size=True), Column("on one axis"), Column("old")]
     columns += [Column("new")]
     columns += [Column(name, group="of the change, in", size=True) for name in parts]
+    columns += [text_column("most of it")] if any(row.functions for row in counted) else []
     table = Table(columns, filters=True)
     most = max((abs(row.percent) for row in rows if row.percent), default=1)
     for row in sorted(rows, key=_size):
@@ -144,8 +147,20 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
         own = [numbers.signed(deltas[name]) if name in deltas else "-" for name in parts]
         case = Cell(name, link=links.get(id(row), ""))
         axis = Cell("", _COLOURS.get(word, word), at=at)
-        table.row(case, Cell(_verdict_of(row), word), change, percent, axis, *_values(row), *own)
+        cells = (change, percent, axis, *_values(row), *own, _most_of(row))
+        table.row(case, Cell(_verdict_of(row), word), *cells[: len(columns) - 2])
     return table
+
+
+def _most_of(row: Row) -> str:
+    """Returns the function, or the call with all below it, that changed most in its direction."""
+    if isinstance(row, TimedComparison):
+        return ""
+    deltas = [(own.delta, own.name) for own in row.calls]
+    deltas += [(own.delta, own.name) for own in row.functions]
+    alike = [(abs(delta), delta, name) for delta, name in deltas if delta * row.delta > 0]
+    _, delta, name = max(alike, default=(0, 0, ""))
+    return f"{shortened(name, _NAME)}\u00a0{delta:+d}" if alike else ""
 
 
 def _verdict_of(row: Row) -> str:

@@ -16,6 +16,8 @@ from kentry.errors import UserError
 from kentry.results.annotation import PathComparison, PathDiff
 from kentry.results.comparison import CallsDelta, Renamed
 from kentry.results.recording import Instruction, Measured, Recording, SourceLine, read_recording
+from kentry.show.comparison import comparison_layout
+from kentry.show.page import page
 from kentry.show.paths import path_layout
 from kentry.show.text import to_text
 from tests import ROOT
@@ -280,7 +282,10 @@ def test_a_call_that_went_has_all_that_it_called() -> None:
         (old, new, CallsDelta("g", 1, 0, 4, 0)),
         (new, old, CallsDelta("g", 0, 1, 0, 4)),
     ):
-        assert compare(before, after).cases[0].calls == (calls,)
+        compared = compare(before, after)
+        assert compared.cases[0].calls == (calls,)
+        # A page names it in the row of the case, with all that it called.
+        assert f"g\u00a0{calls.delta:+d}" in page([comparison_layout(compared)])
     assert compare(old, old).cases[0].calls == ()
     # One that is called as before, and calls another, is in no row.
     other = recorded(("f", f"{WORK}; jal ra,<g>"), ("g", "xor t1,t2,t3; sub a0,a1,a2"))
