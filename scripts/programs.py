@@ -29,6 +29,7 @@ PROGRAMS = (
 )
 # The cells, in the order in which they are filled.  On `max` glibc's memcpy uses FEAT_MOPS in
 # place of SVE, and a Neoverse N2 has no FEAT_MOPS.
+# Debian has no 6.1 for riscv64.
 CELLS = (
     ("arm64", "debian:6.12"),
     ("arm64", "debian:6.1"),
@@ -39,7 +40,6 @@ CELLS = (
     ("x86_64", "debian:newest"),
     ("riscv64", "debian:newest"),
     ("x86_64", "debian:6.1"),
-    ("riscv64", "debian:6.1"),
 )
 # Kinds of entry whose median the page has.
 LARGEST = 3

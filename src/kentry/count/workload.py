@@ -168,7 +168,7 @@ def _name_of(kind: _Kind, hooks: Hooks, functions: Mapping[int, str]) -> str:
     plain = _IN_KERNEL.get(kind.what, kind.what)
     causes = hooks.faults if plain == workload.FAULT else hooks.interrupts
     name = causes.get(kind.number, f"{plain} {kind.number}" if kind.number > 0 else plain)
-    name = f"{name} interrupt" if plain == workload.INTERRUPT and name != plain else name
+    name += " interrupt" * (plain == workload.INTERRUPT and plain not in name)
     return f"{name} in the kernel" if kind.what in _IN_KERNEL else name
 
 

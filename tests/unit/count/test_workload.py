@@ -17,6 +17,7 @@ from kentry.count import workload as module
 from kentry.count.workload import name_of_call, read_counts, run_workload
 from kentry.errors import ContradictionError, GuestError, RecordingError, TraceError
 from kentry.results.workload import (
+    INTERRUPT,
     KERNEL_INTERRUPT,
     Clock,
     Slices,
@@ -299,3 +300,16 @@ def test_an_interrupt_of_a_task_that_is_no_programs_is_in_its_row_alone(tmp_path
     assert [(name, rows) for name, *_, rows in counts.programs.values()] == [
         ("xz", {next(at for at, one in counts.kinds.items() if one is kind): (1, 0)})
     ]
+
+
+@pytest.mark.parametrize(
+    ("known", "name"),
+    [
+        ({23: "apic timer interrupt"}, "apic timer interrupt"),
+        ({23: "timer"}, "timer interrupt"),
+        ({}, "interrupt 23"),
+    ],
+)
+def test_an_interrupt_is_called_one_once(known: dict[int, str], name: str) -> None:
+    kind = module._Kind(INTERRUPT, 23, 1, (7, 0, 0), 0, 0, 0)
+    assert module._name_of(kind, replace(HOOKS, interrupts=known), {}) == name
