@@ -73,9 +73,43 @@ if confine:
     argv = sandbox.confined(argv, env=env, writable=own, limits=sandbox.Limits(**limits))
 os.execvp(argv[0], argv)
 """
+PTRACE = """python3 - $(cat $1/pid) <<'END'
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+attach, detach, child = 16, 17, int(sys.argv[1])
+if not libc.ptrace(attach, child, None, None):
+    libc.waitpid(child, None, 0)
+    libc.ptrace(detach, child, None, None)
+    print("done")
+END"""
+CONNECT = """python3 - $1 <<'END'
+import socket, sys
+socket.socket(socket.AF_UNIX).connect({name})
+print("done")
+END"""
 # A script prints "done" where it has had its way.  $1 is a folder that all can write, whose folder
-# "own" the sandbox may write, too.
+# "own" the sandbox may write, too.  Its name is that of files and sockets elsewhere.
 ATTACKS = {
+    "lists the files of others": "ls $1/home | grep -q id && echo done",
+    "links a file of others": "ln $1/home/id $1/own/id && echo done",
+    "runs a program of others": "$1/home/tool && echo done",
+    "reads a file by the root of a process": "grep -q secret /proc/$(cat $1/pid)/root$1/home/id"
+    " && echo done",
+    "reads the memory's map of a process": "grep -q python /proc/$(cat $1/pid)/maps && echo done",
+    "traces a process": PTRACE,
+    "connects to an abstract socket": CONNECT.format(name="'\\0' + sys.argv[1]"),
+    "connects to a socket's file": CONNECT.format(name="sys.argv[1] + '/socket'"),
+    "sees who listens": 'grep -q ":$(printf %04X $(cat $1/port)) " /proc/net/tcp && echo done',
+    "sees a segment of memory": "ipcs -m -i $(cat $1/segment) | grep -q bytes && echo done",
+    "sees a file in /dev/shm": "[ -e /dev/shm/${1##*/} ] && echo done",
+    "sees a file in /tmp": "[ -e /tmp/${1##*/} ] && echo done",
+    "sees the system's devices": "[ -e /dev/kmsg ] && echo done",
+    "sees the kernel's settings of devices": "[ -d /sys/kernel ] && echo done",
+    "sees what runs on the system": "ls /run | grep -q . && echo done",
+    "gains rights by a program": "grep -q 'NoNewPrivs:.*0' /proc/self/status && echo done",
+    "fills /tmp": "head -c 300M /dev/zero >/tmp/${1##*/}.all && echo done; rm /tmp/${1##*/}.all",
+    "fills /dev/shm": "head -c 300M /dev/zero >/dev/shm/${1##*/}.all && echo done;"
+    " rm /dev/shm/${1##*/}.all",
     "reads a secret file": "grep -q secret $1/home/id && echo done",
     "reads the environment": 'cat /proc/*/environ 2>/dev/null | tr "\\0" "\\n" | grep -q ^SECRET'
     " && echo done",
@@ -93,6 +127,23 @@ ATTACKS = {
 }
 # What root alone can do outside.
 OF_ROOT = {
+    "writes the system's programs": "touch /usr/kentry-attack && rm /usr/kentry-attack"
+    " && echo done",
+    "writes the system's settings": "touch /etc/kentry-attack && rm /etc/kentry-attack"
+    " && echo done",
+    "writes kentry": f"echo >{ROOT}/src/attack && rm {ROOT}/src/attack && echo done",
+    "reads passwords": "grep -q root /etc/shadow && echo done",
+    "makes a device": "mknod $1/own/device c 1 5 && echo done",
+    "gives a file away": "touch $1/own/file && chown 12345 $1/own/file && echo done",
+    "reads the kernel's log": "dmesg | grep -q . && echo done",
+    "names the machine": 'hostname "$(hostname)" && echo done',
+    "takes precedence": "renice -n -5 $$ && echo done",
+    "changes its root": "chroot / true && echo done",
+    "enters a process's namespace": "nsenter -t $(cat $1/pid) -u true && echo done",
+    "makes raw packets": "python3 -c 'import socket; socket.socket(2, socket.SOCK_RAW, 1)'"
+    " && echo done",
+    "listens to a port of the system": "python3 -c 'import socket;"
+    ' socket.create_server(("127.0.0.1", 999))\' && echo done',
     "writes through a remount": "mount -o remount,bind,rw / && echo x >$1/other && rm $1/other"
     " && echo done",
     "changes a setting": "read -r x </proc/sys/kernel/core_pattern"
@@ -140,8 +191,23 @@ def folder() -> Iterator[Path]:
             below.mkdir(exist_ok=True)
             below.chmod(0o777)
         (folder / "home/id").write_text("secret\n")
+        (folder / "home/id").chmod(0o666)
+        script(folder / "home/tool", "exit 0")
         (folder / "port").write_text(str(server.getsockname()[1]))
-        yield folder
+        elsewhere = [Path(place, folder.name) for place in ("/tmp", "/dev/shm")]
+        for file in elsewhere:
+            file.touch()
+        made = run(["ipcmk", "-M", "1", "-p", "0666"]).stdout.split()[-1]
+        (folder / "segment").write_text(made)
+        with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as named:
+            for one, name in ((abstract, f"\0{folder}"), (named, f"{folder}/socket")):
+                one.bind(name)
+                one.listen()
+            (folder / "socket").chmod(0o777)
+            yield folder
+        run(["ipcrm", "-m", made])
+        for file in elsewhere:
+            file.unlink()
 
 
 def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -> str:
