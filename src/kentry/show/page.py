@@ -111,8 +111,10 @@ def _environment() -> Environment:
         "hunks": lambda block: block.hunks or list(hunks(block.diff.rows, block.context)),
         "beginning": _beginning,
         "sources": _sources,
-        "unchanged": lambda row: any(
-            isinstance(cell, Cell) and cell.kind == exact.SAME for cell in row
+        # Of a patch or case, which a cell links to; a baseline has no such cell.
+        "unchanged": lambda row: (
+            any(isinstance(cell, Cell) for cell in row)
+            and all(cell.kind in ("", exact.SAME) for cell in row if isinstance(cell, Cell))
         ),
         # A chart whose links lead into its own result; a quote in a text is escaped.
         "linked": lambda drawing, to: Markup(str(drawing).replace('href="#', f'href="#{to}')),  # noqa: S704

@@ -290,7 +290,7 @@ def series_table(series: Series) -> Table:
         title = f"{column.name}{CaseName.parse(column.case).calls_note}"
         title = shortened(plain(title), _TITLE)
         columns += [Column(name, group=title) for name in ("count", "step", "total")]
-    layout = Table(columns, keys=2)
+    layout = Table(columns, keys=2, filters=True)
     for row in series.rows:
         cells: list[object] = []
         for column in groups:

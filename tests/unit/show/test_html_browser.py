@@ -243,6 +243,31 @@ def test_a_comparison_is_sorted_by_size_filtered_and_says_so(
     page.context.close()
 
 
+def test_a_series_shows_the_patches_that_change_and_keeps_notes_below_them(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    page, complaints = opened(browser, pages["series"])
+
+    def shown() -> list[str]:
+        return page.locator("table.filters tbody tr:visible").all_inner_texts()
+
+    whole = shown()
+    page.check("text=only changed")
+    changed = shown()
+    assert 0 < len(changed) < len(whole) and set(changed) < set(whole)
+    # The baseline stays, and what does not build is no patch without a change.
+    assert whole[0] == changed[0] and "Baseline" in whole[0]
+    reasons = [row for row in whole if "does not build" in row]
+    assert reasons and set(reasons) <= set(changed)
+    page.uncheck("text=only changed")
+    page.click("table.filters th:has-text('kernel instructions') button")
+    above = {row: whole[whole.index(row) - 1] for row in reasons}
+    rows = shown()
+    assert rows != whole and {row: rows[rows.index(row) - 1] for row in reasons} == above
+    assert complaints == []
+    page.context.close()
+
+
 def test_two_paths_are_widened_searched_and_merged_together(
     browser: Browser, pages: dict[str, Path]
 ) -> None:

@@ -78,6 +78,12 @@
 
   for (const table of all("table.sorts")) {
     const [body] = table.tBodies, heads = [...[...table.tHead.rows].at(-1).cells];
+    // The notes below a row stay with it.
+    const groups = () => {
+      const found = [];
+      for (const row of body.rows) row.className === "same" && found.length ? found.at(-1).push(row) : found.push([row]);
+      return found;
+    };
     heads.forEach((head, at) => {
       if (head.tagName !== "TH") return;
       const name = head.textContent;
@@ -97,7 +103,7 @@
         for (const one of heads) one.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", falling ? "descending" : "ascending");
         const sign = falling ? -1 : 1;
-        body.append(...[...body.rows].sort((one, other) => sign * compare(one, other)));
+        body.append(...groups().sort(([one], [other]) => sign * compare(one, other)).flat());
         say(`sorted by ${name}, ${falling ? "largest or last" : "smallest or first"} first`);
       });
     });
@@ -107,11 +113,13 @@
       const text = make("input", { type: "search" });
       const changed = make("input", { type: "checkbox" });
       const filter = () => {
-        const wanted = text.value.trim().toLowerCase(), rows = [...body.rows];
-        for (const row of rows)
-          row.hidden = (changed.checked && "same" in row.dataset) ||
-            !row.textContent.toLowerCase().includes(wanted);
-        say(`${rows.filter((row) => !row.hidden).length} of ${rows.length} rows`);
+        const wanted = text.value.trim().toLowerCase(), found = groups();
+        for (const rows of found) {
+          const hidden = (changed.checked && "same" in rows[0].dataset) ||
+            !rows.some((row) => row.textContent.toLowerCase().includes(wanted));
+          for (const row of rows) row.hidden = hidden;
+        }
+        say(`${found.filter(([row]) => !row.hidden).length} of ${found.length} rows`);
       };
       text.addEventListener("input", filter);
       changed.addEventListener("change", filter);
