@@ -22,12 +22,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from kentry.results.comparison import FunctionDelta
 from kentry.results.document import dump, to_json
@@ -35,8 +36,8 @@ from kentry.results.recording import CaseResult, Measured, Recording, read_recor
 
 # Seconds, seconds, bytes.
 WRITTEN, PAINTED, SIZE = 2.0, 1.0, 2 << 20
-# A series of so many patches answers a letter in its filter in so many milliseconds.
-MANY, ANSWERED, MANYS_CASES = 200, 50.0, 2
+# A long series, with fewer cases: its filter answers a letter within the milliseconds.
+LONG_PATCHES, LONG_CASES, ANSWERED = 200, 2, 50.0
 # Of a comparison of two kernels.
 COMPARED, COMPARED_PAINTED, COMPARED_SIZE = 1.5, 0.5, 1 << 20
 PATCHES, CASES, CHANGED = 12, 8, 10
@@ -136,12 +137,19 @@ def seconds(run: Callable[[], object]) -> float:
     return median(found)
 
 
+@contextmanager
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        program = shutil.which("chromium")
+        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
 def first_paint(files: list[Path]) -> list[float]:
     """Seconds until the browser shows something of each page, the median of several rounds."""
     found: list[list[float]] = [[] for _ in files]
-    program = shutil.which("chromium")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with browser() as chromium:
         for _ in range(ROUNDS):
             for times, file in zip(found, files, strict=True):
                 page = chromium.new_page()
@@ -153,18 +161,15 @@ def first_paint(files: list[Path]) -> list[float]:
                 )
                 times.append(paint / 1000)
                 page.close()
-        chromium.close()
     return [median(times) for times in found]
 
 
 def filtering(file: Path) -> bool:
     """Whether the page of a long series filters at once; prints the milliseconds to the paint."""
-    with sync_playwright() as playwright:
-        program = shutil.which("chromium")
-        chromium = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with browser() as chromium:
         page = chromium.new_page()
         page.goto(file.as_uri())
-        found = page.evaluate(
+        times: list[float] = page.evaluate(
             """(async () => {
                  const times = [], field = document.querySelector("input[type=search]");
                  for (const text of ["1", "12", "", "no such", "entry"]) {
@@ -178,13 +183,12 @@ def filtering(file: Path) -> bool:
                  return times;
                })()"""
         )
-        chromium.close()
-    word = "within" if max(found) <= ANSWERED else "over"
+    word = "within" if max(times) <= ANSWERED else "over"
     print(
-        f"report of {MANY} patches, {file.stat().st_size >> 10} KiB: filters in {median(found):.0f}"
-        f" ms, {max(found):.0f} at most ({word} {ANSWERED:g} ms)"
+        f"report of {LONG_PATCHES} patches, {file.stat().st_size >> 10} KiB: filters in"
+        f" {median(times):.0f} ms, {max(times):.0f} at most ({word} {ANSWERED:g} ms)"
     )
-    return bool(max(found) <= ANSWERED)
+    return max(times) <= ANSWERED
 
 
 def comparison(folder: Path) -> bool:
@@ -215,7 +219,7 @@ def main() -> int:
         inputs = inputs or [recorded(folder, arch) for arch in ("arm64", "riscv64")]
         recordings = [read_recording(file) for file in inputs]
         document, long = series_of(recordings), folder / "long.json"
-        long.write_text(dump(series_of(recordings, MANY, MANYS_CASES)))
+        long.write_text(dump(series_of(recordings, LONG_PATCHES, LONG_CASES)))
         source, page, empty = (folder / one for one in ("series.json", "page.html", "empty.html"))
         source.write_text(dump(document))
         ours = [sys.executable, "-m", "kentry", "report", str(source), "-o", str(page)]

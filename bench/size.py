@@ -34,14 +34,14 @@ BUDGET = {
     "models": 986,
     "path": 1257,
     "results": 3405,
-    "show": 6188,
+    "show": 6220,
     "stats": 693,
     "study": 2679,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39868
+TESTS_BUDGET = 39879
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

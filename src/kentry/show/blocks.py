@@ -110,7 +110,8 @@ class Layout:
     """A whole result; only a page prints title, summary, lead, badges, facts and the command.
 
     The `lead` stands before caveats and blocks; `badges` say in a few words how it was measured,
-    the `command` makes the result again.
+    the `command` makes the result again.  `versions` are Linux's own, old and new: functions on a
+    page lead to their source.
     """
 
     kind: str
@@ -123,3 +124,4 @@ class Layout:
     lead: Sequence[Block] = ()
     badges: Sequence[str] = ()
     command: str = ""
+    versions: Sequence[str] = ()

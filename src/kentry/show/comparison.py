@@ -28,7 +28,14 @@ from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.paths import Told, hunks_once, path_summary
-from kentry.show.provenance import badges, kernel_lines, processor_lines, repeat, side_facts
+from kentry.show.provenance import (
+    badges,
+    kernel_lines,
+    processor_lines,
+    repeat,
+    side_facts,
+    versions,
+)
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
 from kentry.show.table import WIDTH, shortened
@@ -109,6 +116,7 @@ def comparison_layout(
         side_facts(old, new),
         lead=lead or _few_changes(comparison),
         badges=badges(comparison.tool, old, new),
+        versions=versions(old, new),
         command=repeat("diff", (old, new), comparison.names),
     )
 
@@ -128,7 +136,8 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
     columns += [Column("%", size=True), Column("on one axis"), Column("old")]
     columns += [Column("new")]
     columns += [Column(name, group="of the change, in", size=True) for name in parts]
-    columns += [text_column("most of it")] if any(row.functions for row in counted) else []
+    names_functions = any(row.functions for row in counted)
+    columns += [text_column("most of it")] * names_functions
     table = Table(columns, filters=True)
     most = max((abs(row.percent) for row in rows if row.percent), default=1)
     for row in sorted(rows, key=_size):
@@ -147,8 +156,8 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
         own = [numbers.signed(deltas[name]) if name in deltas else "-" for name in parts]
         case = Cell(name, link=links.get(id(row), ""))
         axis = Cell("", _COLOURS.get(word, word), at=at)
-        cells = (change, percent, axis, *_values(row), *own, _most_of(row))
-        table.row(case, Cell(_verdict_of(row), word), *cells[: len(columns) - 2])
+        own += [_most_of(row)] * names_functions
+        table.row(case, Cell(_verdict_of(row), word), change, percent, axis, *_values(row), *own)
     return table
 
 

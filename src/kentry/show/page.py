@@ -110,7 +110,6 @@ def _environment() -> Environment:
         "change": lambda row: row.new - row.old,
         "hunks": lambda block: block.hunks or list(hunks(block.diff.rows, block.context)),
         "beginning": _beginning,
-        "sources": _sources,
         # Of a patch or case, which a cell links to; a baseline has no such cell.
         "unchanged": lambda row: (
             any(isinstance(cell, Cell) for cell in row)
@@ -120,23 +119,6 @@ def _environment() -> Environment:
         "linked": lambda drawing, to: Markup(str(drawing).replace('href="#', f'href="#{to}')),  # noqa: S704
     }
     return environment
-
-
-def _sources(document: Mapping[str, Any]) -> str:
-    """Returns the tags that Linux has for the kernels, old and new; "" where one is not its own.
-
-    A tree may have anything in it, and a packager's release is not Linux's: Debian's 6.1.0-56 is
-    version 6.1.174-1 of its package.
-    """
-    sides = [document[side] for side in ("old", "new") if side in document]
-    tags = []
-    for side in sides or document.get("base", {}).values() or [document]:
-        origin = side.get("kernel", {}).get("origin", {})
-        version = re.match(r"(\d+\.\d+(?:\.\d+)?)(?:~(rc\d+))?-", origin.get("version", ""))
-        if not version or origin.get("kind") not in ("debian", "source"):
-            return ""
-        tags.append("-".join(filter(None, (f"v{version[1]}", version[2]))))
-    return " ".join(tags[:2])
 
 
 def _class_of(column: Column, cell: object) -> Markup:

@@ -10,7 +10,14 @@ from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
 from kentry.show.beside import estimate_blocks, layout_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
-from kentry.show.provenance import badges, kernel_lines, kernel_name, processor_lines, side_facts
+from kentry.show.provenance import (
+    badges,
+    kernel_lines,
+    kernel_name,
+    processor_lines,
+    side_facts,
+    versions,
+)
 from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain
 
@@ -99,6 +106,7 @@ def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layo
         unique(notes),
         facts,
         badges=badges(comparison.tool, old, new),
+        versions=versions(old, new),
     )
 
 

@@ -112,6 +112,24 @@ def badges(tool: Mapping[str, str], *sides: OnTarget) -> list[str]:
     return list(dict.fromkeys(filter(None, words)))
 
 
+# A version of Debian's packages of Linux: what is before its first "-" is Linux's own.
+_UPSTREAM = re.compile(r"(\d+\.\d+(?:\.\d+)?)(?:~(rc\d+))?-")
+
+
+def versions(*sides: OnTarget) -> list[str]:
+    """Returns the tags that Linux has for the kernels; [] where one is not Linux's own.
+
+    A tree may have anything in it, and a packager's release is not Linux's: Debian's 6.1.0-56 is
+    version 6.1.192-1 of its package.
+    """
+    origins = [side.kernel.get("origin", {}) for side in sides]
+    found = [_UPSTREAM.match(origin.get("version", "")) for origin in origins]
+    known = [match for match in found if match]
+    if len(known) < len(sides) or {o.get("kind") for o in origins} - {"debian", "source"}:
+        return []
+    return ["-".join(filter(None, (f"v{match[1]}", match[2]))) for match in known]
+
+
 # What a spec names for everyone; others are of files or trees that a reader may not have.
 _SPEC = re.compile(r"(debian|source|floor):\S*")
 

@@ -24,6 +24,7 @@ from kentry.show.provenance import (
     kernel_lines,
     kernel_name,
     repeat,
+    versions,
 )
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Section
 
@@ -88,6 +89,7 @@ def recording_layout(
         [*recording.caveats, *case_caveats(every)],
         kernel_facts(recording),
         badges=badges(recording.tool, recording),
+        versions=versions(recording),
         command=repeat("record", [recording], [case.name for case in every]),
     )
 

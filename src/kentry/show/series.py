@@ -32,7 +32,7 @@ from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table,
 from kentry.show.comparison import event_change
 from kentry.show.numbers import change, signed
 from kentry.show.paths import path_summary
-from kentry.show.provenance import badges, kernel_facts, kernel_lines, processor_lines
+from kentry.show.provenance import badges, kernel_facts, kernel_lines, processor_lines, versions
 from kentry.show.sections import Chart, Deltas, Detail, Fold, InText, Notes, OnPage, Paths, Section
 from kentry.show.table import plain, shortened
 from kentry.show.workload import program_name
@@ -97,6 +97,8 @@ def series_layout(
         [caveats.not_time(), *series_caveats(series)],
         facts,
         badges=badges(series.tool, *series.base.values()),
+        # All architectures have one base.
+        versions=versions(*series.base.values())[:1],
     )
 
 

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Sequence
 from kentry.results.workload_comparison import KindDelta, KindSide, WorkloadComparison
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, signed
-from kentry.show.provenance import badges, kernel_lines, kernel_name, processor_lines, side_facts
+from kentry.show.provenance import (
+    badges,
+    kernel_lines,
+    kernel_name,
+    processor_lines,
+    side_facts,
+    versions,
+)
 from kentry.show.sections import Deltas, Fold, InText, Section
 from kentry.show.workload import program_name
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
@@ -58,6 +65,7 @@ def workload_comparison_layout(comparison: WorkloadComparison, shown: int | None
         comparison.caveats,
         side_facts(old, new),
         badges=badges(comparison.tool, old, new),
+        versions=versions(old, new),
     )
 
 

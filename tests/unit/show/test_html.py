@@ -23,8 +23,8 @@ from kentry.results.recording import (
 from kentry.results.studies import NO_BUILD, Problem
 from kentry.results.workload import read_workload
 from kentry.show.charts import frames
-from kentry.show.page import _sources, embedded
-from kentry.show.provenance import repeat
+from kentry.show.page import embedded
+from kentry.show.provenance import repeat, versions
 from kentry.study.series import tabulate
 from tests.builders import imported, outcome, recording, timed
 from tests.unit.show.pages import GOLDEN, HOSTILE, NEW, OLD, Page, files, page_of, unpacked
@@ -457,6 +457,6 @@ def test_a_workload_has_each_kind_and_its_functions_in_tables_and_in_the_chart()
     ],
 )
 def test_only_linuxs_own_versions_have_source_to_lead_to(origin: dict[str, str], tag: str) -> None:
-    side = {"kernel": {"origin": origin}}
-    assert _sources(side) == tag
-    assert _sources({"old": side, "new": side}) == " ".join([tag] * 2).strip()
+    side = recording({"getppid": [("el0_svc", 312)]}, kernel={"origin": origin})
+    assert " ".join(versions(side)) == tag
+    assert " ".join(versions(side, side)) == " ".join([tag] * 2).strip()

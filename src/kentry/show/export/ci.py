@@ -37,7 +37,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def check_github(check: Check) -> str:
     """Write an error or a warning for each budget that does not hold, and always a notice."""
     lines = []
-    for row, name in zip(check.rows, common.check_names(check), strict=True):
+    for row, name in common.named_rows(check):
         if row.verdict != WITHIN:
             position = {"file": check.budgets, **({"line": str(row.line)} if row.line else {})}
             text = f"{name}: {row_sentence(row)}"
@@ -83,7 +83,7 @@ def check_kcidb(check: Check, origin: str) -> str:
     build, name = f"{origin}:{kernel['build_id']}", kernel_name(kernel)
     how = common.printable(", ".join(badges(check.tool, check.measured)))
     tests = []
-    for row, test in zip(check.rows, common.check_names(check), strict=True):
+    for row, test in common.named_rows(check):
         path = [re.sub(r"[^\w-]", "_", part, flags=re.ASCII) for part in (row.name, row.metric)]
         tests.append(
             {
@@ -131,7 +131,7 @@ def check_junit(check: Check) -> str:
     name, budgets = _text(kernel_name(check.measured.kernel)), _text(check.budgets)
     suites = Element("testsuites", counts)
     suite = SubElement(suites, "testsuite", {"name": name, **counts})
-    for row, test in zip(check.rows, common.check_names(check), strict=True):
+    for row, test in common.named_rows(check):
         sentence = _text(row_sentence(row))
         attributes = {"name": _text(test), "classname": f"kentry.{row.table}", "file": budgets}
         case = SubElement(suite, "testcase", attributes)
@@ -193,7 +193,7 @@ def check_ktap(check: Check) -> str:
     about += [f"baseline: {kernel_name(check.baseline.kernel)}"] if check.baseline else []
     about += [f"note: {caveat['text']}" for caveat in check.caveats]
     tests = []
-    for row, name in zip(check.rows, common.check_names(check), strict=True):
+    for row, name in common.named_rows(check):
         told = (common.printable(f"{name}: {row_sentence(row)}"),)
         reason = common.printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
         skipped = reason if row.verdict == UNDECIDED else ""

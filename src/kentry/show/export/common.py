@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kentry.results.recording import PROBE_METRICS, CaseResult, NoisyMetric, Recording
-from kentry.results.studies import Check
+from kentry.results.studies import Check, CheckRow
 
 # Cases that are named in a note; further ones are counted.
 NAMED = 8
@@ -45,9 +45,10 @@ def numbered(names: Iterable[str], pattern: str = "{} ({})") -> list[str]:
     return list(different)
 
 
-def check_names(check: Check) -> list[str]:
-    """Name each row differently: by case and metric."""
-    return numbered(f"{row.name} {row.metric}" for row in check.rows)
+def named_rows(check: Check) -> list[tuple[CheckRow, str]]:
+    """Returns each row with a name that no other has: by case and metric."""
+    names = numbered(f"{row.name} {row.metric}" for row in check.rows)
+    return list(zip(check.rows, names, strict=True))
 
 
 def printable(text: str) -> str:

@@ -42,8 +42,8 @@
   }
 
   // A function leads to its source in that version of Linux, and to the commits that name it.
-  for (const article of all("[data-sources]")) {
-    const [old, now = old] = article.dataset.sources.split(" ");
+  for (const article of all("[data-versions]")) {
+    const [old, now = old] = article.dataset.versions.split(" ");
     for (const code of all(".functions tbody code, .paths .head code", article)) {
       const [name] = code.textContent.split(/ <- |\./);
       if (!/^[a-z_]\w*$/i.test(name)) continue;
@@ -80,9 +80,9 @@
     const [body] = table.tBodies, heads = [...[...table.tHead.rows].at(-1).cells];
     // The notes below a row stay with it.
     const groups = () => {
-      const found = [];
-      for (const row of body.rows) row.className === "same" && found.length ? found.at(-1).push(row) : found.push([row]);
-      return found;
+      const list = [];
+      for (const row of body.rows) row.className === "same" && list.length ? list.at(-1).push(row) : list.push([row]);
+      return list;
     };
     heads.forEach((head, at) => {
       if (head.tagName !== "TH") return;
@@ -113,13 +113,13 @@
       const text = make("input", { type: "search" });
       const changed = make("input", { type: "checkbox" });
       const filter = () => {
-        const wanted = text.value.trim().toLowerCase(), found = groups();
-        for (const rows of found) {
+        const wanted = text.value.trim().toLowerCase(), grouped = groups();
+        for (const rows of grouped) {
           const hidden = (changed.checked && "same" in rows[0].dataset) ||
             !rows.some((row) => row.textContent.toLowerCase().includes(wanted));
           for (const row of rows) row.hidden = hidden;
         }
-        say(`${found.filter(([row]) => !row.hidden).length} of ${found.length} rows`);
+        say(`${grouped.filter(([row]) => !row.hidden).length} of ${grouped.length} rows`);
       };
       text.addEventListener("input", filter);
       changed.addEventListener("change", filter);
