@@ -52,7 +52,7 @@ test test-quick: export PYTHONDONTWRITEBYTECODE =
 
 # A file of tests is one process's, since its tests share what they build.
 test: test-setup
-	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25 $(PYTEST)
 
 # Unit and golden tests, a minute: what boots, builds or waits is left to "make test".
 test-quick: test-setup
