@@ -2,7 +2,7 @@
 """kentry series on a real kernel: what each kind of patch gets for a row, and no work twice.
 
 The series: three no-ops in one function, a comment, one that does not build, one that builds
-again and panics.
+again and panics, one of which compilers warn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.qemu
 
 CASES = "getppid,read,pipe"
 NO_OPS = ADDED[0].count
-ROWS = ["invoke_syscall", "comment", "broken", "panic"]
+ROWS = ["invoke_syscall", "comment", "broken", "panic", "warns"]
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def document(folder: Path) -> dict[str, Any]:
 
 
 def test_every_patch_has_the_row_it_deserves(document: dict[str, Any]) -> None:
-    base, no_ops, comment, broken, panic = document["rows"]
-    assert [row["patch"] for row in document["rows"]] == [0, 1, 2, 3, 4]
+    base, no_ops, comment, broken, panic, warns = document["rows"]
+    assert [row["patch"] for row in document["rows"]] == [0, 1, 2, 3, 4, 5]
     assert comment["subject"] == "arm64: syscall: say what invoke_syscall() does"
     assert comment["identical_path"]
     assert {case["delta"] for case in comment["cases"].values()} == {0}
@@ -68,6 +68,10 @@ def test_every_patch_has_the_row_it_deserves(document: dict[str, Any]) -> None:
     assert "undeclared_by_anyone" in broken["problems"][ARCH.name]["sentence"]
     assert panic["status"] == "boot-failed"
     assert "that panics" in panic["problems"][ARCH.name]["detail"]
+    [warning] = warns["warnings"][ARCH.name]
+    said = "'called_by_nobody' defined but not used [-Wunused-function]"
+    assert warning.startswith("arch/arm64/kernel/syscall.c:") and warning.endswith(f": {said}")
+    assert not any("warnings" in row for row in document["rows"][:-1])
     for name in CASES.split(","):
         calls = 2 if name == "pipe" else 1
         before, after = base["cases"][name], no_ops["cases"][name]

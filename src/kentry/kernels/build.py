@@ -27,7 +27,7 @@ from kentry.host import cache, sandbox
 from kentry.host.native import cross_prefix
 from kentry.host.packages import DOCTOR, missing
 from kentry.host.process import child, need, run
-from kentry.kernels import config, image, made_of
+from kentry.kernels import compiler_warnings, config, image, made_of
 from kentry.kernels.config import Config, Request
 from kentry.kernels.debian import distro_config
 from kentry.kernels.kernel import Kernel
@@ -249,6 +249,14 @@ def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     return folder
 
 
+def new_warnings(old: Build, new: Build) -> list[str] | None:
+    """Return what compilers warn of in `new` alone; None where not all is known of both."""
+    before, after = (cache.read_manifest(cache.cache_dir("built") / b.key()) for b in (old, new))
+    if (known := before.get("warnings")) is None or (found := after.get("warnings")) is None:
+        return None
+    return list(compiler_warnings.added(known, found))
+
+
 def kernel(
     spec: str,
     revision: Revision,
@@ -300,12 +308,14 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         if anew:
             afterwards.callback(shutil.rmtree, objects, ignore_errors=True)
         objects.mkdir(exist_ok=True)
-        tuxmake = _Tuxmake(build, objects, update, file.fileno(), anew)
+        reader = compiler_warnings.Reader(objects, tree)
+        tuxmake = _Tuxmake(build, objects, update, file.fileno(), anew, reader)
         try:
             update(None, "configuring")
             _configure(build, tuxmake)
             _with_steps(tuxmake, not any(objects.glob("vmlinux")))
         except BuildError:
+            reader.kept()
             mark.unlink()
             raise
         made = {
@@ -328,6 +338,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 "origin": build.revision.origin,
                 "tree": build.revision.tree,
                 "compiler": build.toolchain.identity,
+                "warnings": reader.kept(),
                 "sha256": {name: cache.sha256_of(folder / name) for name in (*made, parts.name)},
             }
             cache.write_json(folder / "manifest.json", manifest)
@@ -343,6 +354,7 @@ class _Tuxmake:
     update: Update
     inherited: int
     anew: Path | None
+    reader: compiler_warnings.Reader
 
     def _command(self, output: Path, *targets: str) -> list[str]:
         build, objects, tree = self.build, self.objects, self.build.revision.repository.work
@@ -406,11 +418,13 @@ class _Tuxmake:
                 line = row.decode(errors="replace").rstrip("\r\n")
                 if step := _STEP.match(line):
                     made += 1
+                    self.reader.compiles(step[2])
                     done = min(made / steps, 0.99) if steps else None
                     of = f"{made} of about {max(made, steps)}" if steps else f"{made}"
                     self.update(done, f"building: {step[2]} ({of})")
                     continue
                 lines.append(line)
+                self.reader.read(line)
                 if not first and _ERROR.search(line):
                     first = line.strip()
             if not process.wait():

@@ -153,6 +153,11 @@ class PatchRow(Struct, frozen=True, kw_only=True):
         about("The architectures whose kernel is provably made of nothing that the patch changes"),
         OMITTED,
     ] = ()
+    warnings: Annotated[
+        dict[str, tuple[str, ...]],
+        about("By architecture: what compilers warn of since this patch, by file and line"),
+        OMITTED,
+    ] = field(default_factory=dict)
     program: Annotated[
         dict[str, ProgramStep],
         about("With --run, by architecture: what the patch gives the program"),

@@ -47,6 +47,8 @@ _WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does
 _SUBJECT_WIDTH = 21
 # A case's name is shortened to this width, so that there is always room for subjects.
 _TITLE = 40
+# Of a patch's new warnings below its row in the table; a page has all.
+_WARNINGS = 5
 # More patches are drawn as a line: their bars would be too narrow to see.
 _BARS = 150
 # Spreads that are named one by one; further ones are counted.
@@ -224,6 +226,7 @@ def _fold(row: PatchRow, series: Series, paths: Mapping[tuple[int, str], PathDif
     blocks: list[Block] = [f"commit {row.commit}"] if row.commit else []
     for arch, problem in row.problems.items():
         blocks += [f"{arch}: {problem.sentence}", Detail(problem.detail)]
+    blocks += [Detail("\n".join(_warnings(series, row)))] if row.warnings else []
     cases = {column.name: column.case for column in series.columns}
     for names, cell in row.changes:
         own = list(_cell_blocks(names, cell, cases.get(names[0], names[0])))
@@ -292,6 +295,8 @@ def series_table(series: Series) -> Table:
         title = f"{column.name}{CaseName.parse(column.case).calls_note}"
         title = shortened(plain(title), _TITLE)
         columns += [Column(name, group=title) for name in ("count", "step", "total")]
+    warned = any(row.warnings for row in series.rows)
+    columns += [Column("warnings", group="new")] * warned
     layout = Table(columns, keys=2, filters=True)
     for row in series.rows:
         cells: list[object] = []
@@ -307,14 +312,17 @@ def series_table(series: Series) -> Table:
                 count = counted(cell.instructions, cell)
                 cells += [count, Cell(step, kind), signed(cell.total)]
         subject = Cell(row.subject, link=f"patch-{row.patch}") if row.patch else "Baseline"
+        new = _warnings(series, row)
+        cells += [Cell(str(len(new)), WORSE) if new else ""] * warned
         layout.row(row.patch, subject, *cells)
         reasons = []
         for arch, problem in row.problems.items():
             status = _WORDS.get(problem.status, problem.status)
             sentence = plain(problem.sentence).removeprefix(f"{status}: ")
             reasons.append((arch, f"{status}: {sentence}"))
-        for reason in _by_arch(series, reasons):
-            layout.note(reason)
+        more = [f"and {len(new) - _WARNINGS} more new warnings"] if len(new) > _WARNINGS else []
+        for text in [*_by_arch(series, reasons), *new[:_WARNINGS], *more]:
+            layout.note(text)
     if any(
         row.cases[column.name].sum_of_contexts
         for row in series.rows
@@ -323,6 +331,12 @@ def series_table(series: Series) -> Table:
     ):
         layout.note(SUM_NOTE)
     return layout
+
+
+def _warnings(series: Series, row: PatchRow) -> list[str]:
+    """The patch's new warnings, those of several architectures once."""
+    texts = ((arch, text) for arch, own in row.warnings.items() for text in own)
+    return _by_arch(series, ((arch, f"new warning: {plain(text)}") for arch, text in texts))
 
 
 def _by_arch(series: Series, texts: Iterable[tuple[str, str]]) -> list[str]:

@@ -59,6 +59,7 @@ class PatchKernels:
     recordings: dict[str, Recording] = field(default_factory=dict)
     problems: dict[str, Problem] = field(default_factory=dict)
     not_compiled: tuple[str, ...] = ()  # for these its changes compile nothing
+    warnings: dict[str, tuple[str, ...]] = field(default_factory=dict)  # new ones of compilers
 
 
 def measure_series(
@@ -92,11 +93,19 @@ def measure_series(
             rows[number].problems[unit.arch] = outcome.problem
             say(f"{unit.label}: {outcome.problem.sentence}")
     before = lineup.base
+    compiled = {unit.arch: lineup.base for unit in units}
     for step in lineup.steps:
-        if step.revision:
-            arches = tuple(_not_compiled(units, before, step.revision))
-            rows[step.number] = replace(rows[step.number], not_compiled=arches)
-            before = step.revision
+        if not step.revision:
+            continue
+        row = rows[step.number]
+        for unit in units:
+            old, new = (_build(unit, of) for of in (compiled[unit.arch], step.revision))
+            if (found := build.new_warnings(old, new)) is not None:
+                row.warnings[unit.arch] = tuple(found)
+                compiled[unit.arch] = step.revision
+        arches = tuple(_not_compiled(units, before, step.revision))
+        rows[step.number] = replace(row, not_compiled=arches)
+        before = step.revision
     return list(rows.values())
 
 
@@ -122,10 +131,13 @@ def _not_compiled(units: Sequence[Unit], old: Revision, new: Revision) -> Iterat
     """Yields the architectures whose kernel of `old` is provably made of none of the changes."""
     changed = changed_files(old.repository.git.folder, old.commit, new.commit)
     for unit in units:
-        planned = build.plan(old, find_arch(unit.arch), unit.request, lambda fraction, now: None)
-        made = made_of.read(cache_dir("built") / planned.key())
+        made = made_of.read(cache_dir("built") / _build(unit, old).key())
         if made and made_of.compiles_none_of(made, changed):
             yield unit.arch
+
+
+def _build(unit: Unit, revision: Revision) -> build.Build:
+    return build.plan(revision, find_arch(unit.arch), unit.request, lambda fraction, now: None)
 
 
 def row_file(folder: Path, number: int, arch: str) -> Path:
@@ -148,6 +160,7 @@ def read_rows(folder: Path) -> tuple[Series, list[PatchKernels]]:
             },
             dict(row.problems),
             row.not_compiled,
+            row.warnings,
         )
         for row in series.rows
     ]
@@ -254,6 +267,7 @@ def _rows(
                 problems=dict(patch.problems),
                 caveats=tuple(of_row),
                 not_compiled=patch.not_compiled,
+                warnings={arch: texts for arch, texts in patch.warnings.items() if texts},
                 program={
                     arch: given
                     for arch, recording in base.items()

@@ -166,6 +166,28 @@ def test_only_what_a_change_touches_is_made_again(tmp_path: Path) -> None:
     assert (third / "image").read_bytes() == (second / "image").read_bytes()
 
 
+def test_a_commits_new_warnings_are_named_whatever_was_compiled_before(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux")
+    first = revision(linux)
+    made(first)
+    text = sources.fork_c() + "#warning one\n"
+    commit(linux, "second", {"kernel/fork.c": text})
+    second = revision(linux)
+    made(second)
+    commit(linux, "third", {"kernel/fork.c": text + "#error\n"})
+    failed(revision(linux))
+    commit(linux, "fourth", {"kernel/fork.c": "\n" + text, "init/main.c": "#warning two\n"})
+    fourth = revision(linux)
+    made(fourth)
+    line = len(text.splitlines())
+    new = [build.new_warnings(plan_of(first), plan_of(one)) for one in (first, second, fourth)]
+    one, two = f"kernel/fork.c:{line}: #warning one", "init/main.c:1: #warning two"
+    assert new == [[], [one], [one.replace(str(line), str(line + 1)), two]]
+    assert build.new_warnings(plan_of(second), plan_of(fourth)) == [two]
+    # Of a kernel that was not built, or by a kentry that did not read warnings.
+    assert build.new_warnings(plan_of(first), plan_of(first, "CONFIG_NET=y")) is None
+
+
 def test_what_makes_another_kernel(tmp_path: Path) -> None:
     found = revision(sources.repository(tmp_path / "linux"))
     plain = plan_of(found).key()

@@ -2,6 +2,7 @@
 """A series, and text for commit messages: read back, derived anew, nothing taken for a diff."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -82,6 +83,21 @@ def test_the_base_is_named_as_git_names_it(subject: str, printed: str) -> None:
     text = to_text(series_changelog(series))
     check_form(text)
     assert f'- base: commit 0123456789ab ("{printed}"), Linux 6.12.95' in unwrapped(text)
+
+
+def test_new_warnings_of_compilers_are_counted_and_named() -> None:
+    said = tuple(f"kernel/fork.c:{line}: unused variable 'x' @@ -1 +1 @@" for line in range(7))
+    rows = [outcome(0, "b", built(SYSCALL)), outcome(1, "one", built(SHORTER))]
+    rows += [replace(outcome(2, "two", built(SHORTER)), warnings={"arm64": said})]
+    series = tabulate(rows, {})
+    assert [row.warnings for row in series.rows] == [{}, {}, {"arm64": said}]
+    text = to_text(series_changelog(series))
+    check_form(text)
+    assert "new warning: kernel/fork.c:4: unused" in unwrapped(text) and "fork.c:5" not in text
+    assert "and 2 more new warnings" in text
+    [row] = [line.split() for line in text.splitlines() if line.startswith("2  two")]
+    assert row[-1] == "7"
+    assert "warnings" not in to_text(series_changelog(tabulate(rows[:2], {})))
 
 
 def test_a_difference_that_no_single_patch_made_is_noted() -> None:

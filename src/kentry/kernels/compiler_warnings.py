@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What compilers warn of, by the file that they compiled, so that two builds can be compared."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from kentry.host.cache import read_json, write_json
+
+# By what is compiled, without its suffix: "kernel/fork.c:12: unused variable 'x'".
+Warnings = Mapping[str, Sequence[str]]
+
+_FILE = "kentry.warnings"
+# GCC and Clang, with and without a column.
+_WARNING = re.compile(r"(\S+?):(\d+):(?:\d+:)? warning: (.+)")
+# "In file included from a.h:3," and below it "                 from b.c:7:".
+_INCLUDED = re.compile(r"(?:In file included| {2,}) ?from (\S+?):\d+")
+
+
+class Reader:
+    """Reads what a build prints; knows the warnings of all objects in the folder of the build."""
+
+    def __init__(self, objects: Path, tree: Path) -> None:
+        self._file, self._tree = objects / _FILE, f"{tree}/"
+        # Of a folder whose objects were compiled unread nothing is known.
+        self._known = self._file.exists() or not (objects / "vmlinux").exists()
+        self.warnings: dict[str, list[str]] = read_json(self._file)
+        self._included = ""
+
+    def compiles(self, made: str) -> None:
+        """A file is compiled now: what was said of it before no longer holds."""
+        self.warnings.pop(_unit(made), None)
+
+    def read(self, line: str) -> None:
+        """Takes a line that no step of make's is."""
+        line = line.replace(self._tree, "")
+        if included := _INCLUDED.match(line):
+            self._included = included[1]
+        elif warning := _WARNING.match(line):
+            file, number, text = warning.groups()
+            # A header's warning is of what included it.
+            of = self._included if file.endswith(".h") and self._included else file
+            self.warnings.setdefault(_unit(of), []).append(f"{file}:{number}: {text}")
+
+    def kept(self) -> Warnings | None:
+        """Writes them beside the objects for the next build, and returns them if all are known."""
+        if self._known:
+            write_json(self._file, self.warnings)
+        return self.warnings if self._known else None
+
+
+def added(old: Warnings, new: Warnings) -> Iterator[str]:
+    """Yields the warnings that `old` has not, in whatever line, with the lines of `new`."""
+    for unit, texts in new.items():
+        known = Counter(map(_anywhere, old.get(unit, ())))
+        for text in texts:
+            if not known[_anywhere(text)]:
+                yield text
+            known[_anywhere(text)] -= 1
+
+
+def _unit(file: str) -> str:
+    return str(PurePosixPath(file).with_suffix(""))
+
+
+def _anywhere(text: str) -> str:
+    file, _, rest = text.partition(":")
+    return f"{file}:{rest.partition(':')[2]}"
