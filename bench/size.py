@@ -29,19 +29,19 @@ BUDGET = {
     "count": 1933,
     "host": 2008,
     "importing": 448,
-    "kernels": 4131,
+    "kernels": 4130,
     "machines": 1305,
     "models": 986,
     "path": 1257,
     "results": 3410,
-    "show": 6234,
+    "show": 6281,
     "stats": 693,
     "study": 2693,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 39988
+TESTS_BUDGET = 39993
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

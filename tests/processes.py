@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 # Seconds that a test waits for what must come by itself: a busy machine may take as long.
-PATIENCE = 600
+PATIENCE = 1200
 
 
 def script(file: Path, text: str) -> Path:

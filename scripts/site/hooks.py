@@ -14,11 +14,12 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from kentry.show.glossary import meanings
+
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / "build" / "reports"
 _BLOCK = re.compile(r"^```console.*?^```$", re.DOTALL | re.MULTILINE)
 _REPORT = re.compile(r"(?<!\S)[\w.-]+\.html(?!\S)")
-_TERM = re.compile(r"^\| (?!word |-)([\w -]+) \| (.+) \|$", re.MULTILINE)
 _TOOLTIP = re.compile(r'<abbr title="[^"]*">(.*?)</abbr>')
 
 
@@ -68,18 +69,9 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
     markdown = _BLOCK.sub(linked, markdown)
     if page.file.src_uri == "docs/glossary.md":
         return markdown
-    glossary = files.get_file_from_path("docs/glossary.md")
-    assert glossary
-    return f"{markdown}\n\n{abbreviations(glossary.content_string)}\n"
-
-
-def abbreviations(glossary: str) -> str:
-    """Each term with its meaning, in plain text, as the extension abbr reads it."""
-    lines = []
-    for term, meaning in _TERM.findall(glossary):
-        plain = re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", meaning)
-        lines.append(f"*[{term}]: {plain}")
-    return "\n".join(lines)
+    # As the extension abbr reads them.
+    lines = [f"*[{term}]: {meaning}" for term, meaning in meanings().items()]
+    return "\n".join([markdown, "", *lines, ""])
 
 
 def on_page_content(html: str, **_: Any) -> str:

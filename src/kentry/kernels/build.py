@@ -137,8 +137,8 @@ def check_tools(arch: Arch, family: str = "gcc") -> None:
         raise missing(sentence, *lacking, otherwise=DOCTOR)
 
 
-# Raised whenever the same source, config and compiler would make another kernel.
-_VERSION = 2
+# Raised whenever the same source, config and compiler would make another kernel or manifest.
+_VERSION = 3
 
 _LOG_LINES_SHOWN = 8
 _LOG_LINES_KEPT = 4000
@@ -250,11 +250,11 @@ def built(build: Build, update: Update, anew: Path | None = None) -> Path:
 
 
 def new_warnings(old: Build, new: Build) -> list[str] | None:
-    """Return what compilers warn of in `new` alone; None where not all is known of both."""
+    """Return what compilers warn of in `new` alone; None where one of them is not built."""
     before, after = (cache.read_manifest(cache.cache_dir("built") / b.key()) for b in (old, new))
-    if (known := before.get("warnings")) is None or (found := after.get("warnings")) is None:
+    if not before or not after:
         return None
-    return list(compiler_warnings.added(known, found))
+    return list(compiler_warnings.added(before["warnings"], after["warnings"]))
 
 
 def kernel(
@@ -303,7 +303,8 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
     with mark.open("ab") as file, contextlib.ExitStack() as afterwards:
         update(None, "waiting for the compilers of a kentry that was killed")
         fcntl.flock(file, fcntl.LOCK_EX)
-        if killed or anew:
+        # Nor are the warnings known of what was compiled unread.
+        if killed or anew or not (objects / compiler_warnings.FILE).exists():
             shutil.rmtree(objects, ignore_errors=True)
         if anew:
             afterwards.callback(shutil.rmtree, objects, ignore_errors=True)

@@ -11,7 +11,8 @@ from kentry.host.cache import read_json, write_json
 # By what is compiled, without its suffix: "kernel/fork.c:12: unused variable 'x'".
 Warnings = Mapping[str, Sequence[str]]
 
-_FILE = "kentry.warnings"
+# Beside the objects of a build; without it they were compiled unread.
+FILE = "kentry.warnings"
 # GCC and Clang, with and without a column.
 _WARNING = re.compile(r"(\S+?):(\d+):(?:\d+:)? warning: (.+)")
 # "In file included from a.h:3," and below it "                 from b.c:7:".
@@ -22,9 +23,7 @@ class Reader:
     """Reads what a build prints; knows the warnings of all objects in the folder of the build."""
 
     def __init__(self, objects: Path, tree: Path) -> None:
-        self._file, self._tree = objects / _FILE, f"{tree}/"
-        # Of a folder whose objects were compiled unread nothing is known.
-        self._known = self._file.exists() or not (objects / "vmlinux").exists()
+        self._file, self._tree = objects / FILE, f"{tree}/"
         self.warnings: dict[str, list[str]] = read_json(self._file)
         self._included = ""
 
@@ -43,18 +42,17 @@ class Reader:
             of = self._included if file.endswith(".h") and self._included else file
             self.warnings.setdefault(_unit(of), []).append(f"{file}:{number}: {text}")
 
-    def kept(self) -> Warnings | None:
-        """Writes them beside the objects for the next build, and returns them if all are known."""
-        if self._known:
-            write_json(self._file, self.warnings)
-        return self.warnings if self._known else None
+    def kept(self) -> Warnings:
+        """Writes them beside the objects, for the next build, and returns them."""
+        write_json(self._file, self.warnings)
+        return self.warnings
 
 
 def added(old: Warnings, new: Warnings) -> Iterator[str]:
     """Yields the warnings that `old` has not, in whatever line, with the lines of `new`."""
-    for unit, texts in new.items():
+    for unit in sorted(new):
         known = Counter(map(_anywhere, old.get(unit, ())))
-        for text in texts:
+        for text in new[unit]:
             if not known[_anywhere(text)]:
                 yield text
             known[_anywhere(text)] -= 1

@@ -22,6 +22,7 @@ from markupsafe import Markup
 
 from kentry import __version__
 from kentry.show.blocks import Cell, Column, Layout
+from kentry.show.glossary import explainer
 from kentry.show.numbers import number, signed
 from kentry.show.paths import hunks
 from kentry.show.table import shortened
@@ -55,6 +56,7 @@ def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
         "policy": "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:;"
         f" script-src '{_hash(script)}'; style-src '{_hash(style)}'",
         "version": __version__,
+        "explained": explainer(),
         "written": datetime.now(UTC).date().isoformat(),
     }
     text = _environment().get_template("base.html").render(variables) + "\n"

@@ -23,7 +23,7 @@ from kentry.arch import Arch
 from kentry.errors import EXIT_STOP, BuildError, MissingToolError, UserError
 from kentry.host import sandbox
 from kentry.host.cache import cache_dir, read_manifest
-from kentry.kernels import build, made_of
+from kentry.kernels import build, compiler_warnings, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
 from tests.processes import PATIENCE, script
@@ -182,10 +182,15 @@ def test_a_commits_new_warnings_are_named_whatever_was_compiled_before(tmp_path:
     line = len(text.splitlines())
     new = [build.new_warnings(plan_of(first), plan_of(one)) for one in (first, second, fourth)]
     one, two = f"kernel/fork.c:{line}: #warning one", "init/main.c:1: #warning two"
-    assert new == [[], [one], [one.replace(str(line), str(line + 1)), two]]
+    assert new == [[], [one], [two, one.replace(str(line), str(line + 1))]]
     assert build.new_warnings(plan_of(second), plan_of(fourth)) == [two]
-    # Of a kernel that was not built, or by a kentry that did not read warnings.
     assert build.new_warnings(plan_of(first), plan_of(first, "CONFIG_NET=y")) is None
+    # Objects whose warnings nobody read are compiled again.
+    (plan_of(fourth).objects() / compiler_warnings.FILE).unlink()
+    commit(linux, "fifth", {"README": "text\n"})
+    _, said = made(revision(linux))
+    assert steps(said) == ALL
+    assert build.new_warnings(plan_of(second), plan_of(revision(linux))) == [two]
 
 
 def test_what_makes_another_kernel(tmp_path: Path) -> None:

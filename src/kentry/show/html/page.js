@@ -87,7 +87,7 @@
     heads.forEach((head, at) => {
       if (head.tagName !== "TH") return;
       const name = head.textContent;
-      const button = make("button", { type: "button", textContent: name });
+      const button = make("button", { type: "button" }, ...head.childNodes);
       head.replaceChildren(button);
       // In a column of numbers an empty cell is less than any number; of changes the size counts.
       const key = (row) => row.cells[at].textContent.trim();
@@ -110,13 +110,14 @@
     if (table.classList.contains("filters")) {
       const first = heads.find((head) => head.dataset.by === "size");
       if (first) first.setAttribute("aria-sort", "descending");
-      const text = make("input", { type: "search" });
+      const text = make("input", { type: "search" }), words = new Map();
+      for (const row of body.rows) words.set(row, row.textContent.toLowerCase());
       const changed = make("input", { type: "checkbox" });
       const filter = () => {
         const wanted = text.value.trim().toLowerCase(), grouped = groups();
         for (const rows of grouped) {
           const hidden = (changed.checked && "same" in rows[0].dataset) ||
-            !rows.some((row) => row.textContent.toLowerCase().includes(wanted));
+            !rows.some((row) => words.get(row).includes(wanted));
           for (const row of rows) row.hidden = hidden;
         }
         say(`${grouped.filter(([row]) => !row.hidden).length} of ${grouped.length} rows`);
