@@ -220,10 +220,20 @@ def _run(argv: list[str]) -> int:
     if chosen.verbose:
         log.setLevel(logging.INFO)
     set_quiet(chosen.quiet, colourless=getattr(chosen, "color", None) == emit.NEVER)
-    code: int = command.run(chosen)
+    with _performed_on(getattr(chosen, "on", None)):
+        code: int = command.run(chosen)
     sys.stdout.flush()
     interrupt.check()
     return code
+
+
+def _performed_on(executor: str | None) -> contextlib.AbstractContextManager[None]:
+    """Where the kernels of the command are measured; most commands load no executor."""
+    if executor in (None, "local"):
+        return contextlib.nullcontext()
+    from kentry.study.executors import on
+
+    return on(executor)
 
 
 def _discard(stream: TextIO) -> None:

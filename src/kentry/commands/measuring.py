@@ -117,6 +117,7 @@ class KernelOptions(options.MeasuredOptions):
         " options on top of it, such as CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
     timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
+    on: str | None = options.option("--on EXECUTOR", needs=A_KERNEL, **options.ON)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""

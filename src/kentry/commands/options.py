@@ -178,6 +178,11 @@ FRESH: dict[str, Any] = {
     "group": ANYWHERE,
     "help": "measure again even if the cache has the recording",
 }
+ON: dict[str, Any] = {
+    "group": ANYWHERE,
+    "help": "who builds and boots: local (this machine, the default), dask:HOST:PORT (a"
+    " scheduler's workers) or slurm[:JOBS]; all share the folder KENTRY_CACHE",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +192,7 @@ class AnywhereOptions(TextOptions):
     timeout: float | None = option("--timeout SECONDS", **TIMEOUT)
     emulator: str | None = option("--emulator QEMU", **EMULATOR)
     fresh: bool = flag("--fresh", **FRESH)
+    on: str | None = option("--on EXECUTOR", **ON)
 
 
 # argparse's words for a value that is none of an argument's choices.

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, as_completed
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,20 @@ class Outcome:
         return self.recording
 
 
+# Who performs units elsewhere, while performed_by() lasts; None: this process.
+_elsewhere: ContextVar[Executor | None] = ContextVar("_elsewhere", default=None)
+
+
+@contextlib.contextmanager
+def performed_by(executor: Executor) -> Iterator[None]:
+    """Kernels of all plans in the block are measured by `executor`, in another process."""
+    token = _elsewhere.set(executor)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
 def outcomes(
     function: Callable[..., Outcome],
     units: Sequence[Any],
@@ -103,20 +118,30 @@ def outcomes(
 ) -> Iterator[tuple[int, Outcome]]:
     """Yields what `function` makes of each unit, as they finish; what it raises ends the plan.
 
-    `executor` has the interface of concurrent.futures; None: one after another, here.  `update`
-    shows the progress of all; None: each unit shows its own.
+    `executor` has the interface of concurrent.futures; None: that of performed_by(), or one after
+    another, here.  `update` shows the progress of all; None: each unit shows its own.
     """
-    if not executor:
+    elsewhere = _elsewhere.get() if function is perform else None
+    if not (executor := elsewhere or executor):
         for index, unit in enumerate(units):
             yield index, function(unit, update)
         return
-    indexes = {executor.submit(function, unit, update): at for at, unit in enumerate(units)}
-    try:
-        for future in as_completed(indexes):
-            yield indexes[future], future.result()
-    finally:
-        for future in indexes:
-            future.cancel()
+    with (
+        contextlib.nullcontext(update)
+        if update
+        else progress(f"kernels to measure: {len(units)}") as shown
+    ):
+        # What shows progress stays in this process.
+        own = None if elsewhere else update
+        indexes = {executor.submit(function, unit, own): at for at, unit in enumerate(units)}
+        try:
+            for done, future in enumerate(as_completed(indexes), start=1):
+                yield indexes[future], future.result()
+                if elsewhere:
+                    shown(done / len(units), f"{done} of {len(units)} are measured")
+        finally:
+            for future in indexes:
+                future.cancel()
 
 
 def measure_all(units: Sequence[Unit]) -> list[Recording]:

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who performs the units of plans: this process, a dask cluster, or Slurm's nodes.
+
+Workers find what others built and measured in KENTRY_CACHE, a folder that all of them see, as on a
+cluster's shared file system.  Nothing is kept in a scheduler, so the same command goes on whoever
+died: what was measured is in the cache.
+"""
+
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future
+from functools import partial
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+import kentry
+from kentry.arch import ARCHES
+from kentry.count.cache import code_digest
+from kentry.errors import GuestError, UserError, did_you_mean
+from kentry.host.cache import cache_dir
+from kentry.host.process import run
+from kentry.progress import say
+from kentry.results.studies import NO_BOOT
+from kentry.study.plan import Outcome, Unit, performed_by
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+LOCAL = "local"
+# Another package's executor: a function of the words after "NAME:", a context of an Executor.
+_ENTRY_POINTS = "kentry.executors"
+# Seconds that a scheduler has to answer, and that workers have to come.
+_ANSWER, _WORKERS = 10, 600
+# Slurm's jobs at once, where --on slurm:JOBS names no number, and their size where dask's own
+# settings (jobqueue.slurm) name none: a link takes 1 GB.
+_JOBS, _CORES, _MEMORY = 8, 2, "4GB"
+_AGAIN = "Run the same command again: what was measured is kept."
+
+
+@contextlib.contextmanager
+def on(name: str) -> Iterator[None]:
+    """All plans of the block are performed on `name`; UserError where that is not to be had."""
+    kind, _, where = name.partition(":")
+    known = {"dask": _dask, "slurm": _slurm}
+    known |= {one.name: one.load() for one in entry_points(group=_ENTRY_POINTS)}
+    if name == LOCAL:
+        yield
+    elif kind not in known:
+        raise UserError(
+            f"Unknown executor '{name}'.{did_you_mean(kind, [LOCAL, *known])}",
+            f"Executors: {', '.join([LOCAL, 'dask:HOST:PORT', 'slurm[:JOBS]'])}.",
+        )
+    else:
+        with known[kind](where) as executor, performed_by(executor):
+            yield
+
+
+@contextlib.contextmanager
+def _dask(where: str) -> Iterator[Executor]:
+    from distributed import Client
+
+    _hush()
+    try:
+        client = Client(f"tcp://{where}", timeout=_ANSWER, set_as_default=False)
+    except (OSError, ValueError, TypeError) as err:
+        raise UserError(
+            f"No scheduler of dask's answers at {where or 'no address'}: {err}.",
+            "Start one, dask scheduler, and name its address: --on dask:HOST:PORT.",
+        ) from err
+    with client:
+        yield _Cluster(client)
+
+
+@contextlib.contextmanager
+def _slurm(where: str) -> Iterator[Executor]:
+    import dask
+    from dask_jobqueue import SLURMCluster
+    from distributed import Client
+
+    _hush()
+    if not shutil.which("sbatch"):
+        raise UserError(
+            "sbatch, by which Slurm takes jobs, is not here.",
+            "Run kentry where jobs are submitted.",
+        )
+    if where and not where.isdecimal():
+        raise UserError(f"'{where}' is no number of jobs.", "Write --on slurm:8.")
+    set_by_user = dask.config.get("jobqueue.slurm", {})
+    cluster = SLURMCluster(
+        cores=set_by_user.get("cores") or _CORES,
+        memory=set_by_user.get("memory") or _MEMORY,
+        processes=1,
+        # A unit at a time: its build uses the job's cores.
+        worker_extra_args=["--nthreads", "1"],
+        python=sys.executable,
+        log_directory=str(cache_dir("executors")),
+        scheduler_options={"dashboard": False},
+    )
+    # dask would wait for jobs that Slurm refuses.
+    with tempfile.NamedTemporaryFile("w", suffix=".sh") as script:
+        script.write(cluster.job_script())
+        script.flush()
+        tried = run(["sbatch", "--test-only", script.name], check=False)
+    if tried.returncode:
+        raise UserError(
+            f"Slurm refuses the jobs: {tried.stderr.strip()}.",
+            "Set cores, memory, queue and account under jobqueue.slurm in dask's settings.",
+        )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        cluster.adapt(minimum=1, maximum=int(where or _JOBS))
+        yield _Cluster(client)
+
+
+def _hush() -> None:
+    """Once dask is imported: that connections come and go is no error."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+
+class _Cluster(Executor):
+    """The workers of a scheduler of dask's that can measure what this kentry measures."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        try:
+            client.wait_for_workers(1, timeout=_WORKERS)
+        except TimeoutError as err:
+            raise UserError(
+                f"No worker came in {_WORKERS} s.", "Look at the scheduler's own log."
+            ) from err
+        token = cache_dir("executors") / uuid.uuid4().hex
+        token.touch()
+        try:
+            facts = client.run(_facts, token.name)
+        finally:
+            token.unlink()
+        here = _facts("")["version"]
+        for worker, its in facts.items():
+            if its["version"] != here:
+                raise UserError(
+                    f"The worker {worker} has kentry {its['version']}, and here is {here}.",
+                    "Install one version everywhere: their counts could not be compared.",
+                )
+            if not its["cache"]:
+                raise UserError(
+                    f"The worker {worker} does not see {cache_dir()}.",
+                    "Set KENTRY_CACHE, here and there, to a folder that all machines share.",
+                )
+        self._able = {
+            arch: [worker for worker, its in facts.items() if arch in its["arches"]]
+            for arch in ARCHES
+        }
+        say(f"workers of {client.scheduler.address}: {len(facts)}")
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Hands a unit to a worker that can boot its architecture; UserError where none can."""
+        unit: Unit = args[0]
+        if not (able := self._able[unit.arch]):
+            raise UserError(
+                f"No worker has a QEMU for {unit.arch}.",
+                f"Install {ARCHES[unit.arch].qemu} on one.",
+            )
+        # Those that come later are trusted: they are jobs of the same user's.
+        places = {"workers": able, "allow_other_workers": True}
+        raw = self._client.submit(function, *args, **kwargs, **places, pure=False)
+        done: Future[Any] = Future()
+        raw.add_done_callback(partial(_finish, done))
+        return done
+
+
+def _finish(done: Future[Any], raw: Any) -> None:
+    """Hands on what became of a unit: a lost worker is an outcome, a lost scheduler an error."""
+    from distributed.client import FutureCancelledError
+    from distributed.scheduler import KilledWorker
+
+    try:
+        done.set_result(raw.result())
+    except KilledWorker as err:
+        error = GuestError(
+            f"its worker died, and so did {err.allowed_failures} more: it may need more memory than"
+            " a worker has",
+            _AGAIN,
+        )
+        done.set_result(Outcome(status=NO_BOOT, error=error))
+    except (CancelledError, FutureCancelledError, OSError) as err:
+        done.set_exception(UserError(f"The scheduler went away: {err}.", _AGAIN))
+    except Exception as err:
+        done.set_exception(err)
+
+
+def _facts(token: str) -> dict[str, Any]:
+    """What a worker is, by its own word; it runs there."""
+    return {
+        "version": f"{kentry.__version__} ({code_digest()[:12]})",
+        "cache": os.path.exists(cache_dir("executors") / token),
+        "arches": [name for name, arch in ARCHES.items() if shutil.which(arch.qemu)],
+    }
