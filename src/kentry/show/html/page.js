@@ -113,14 +113,22 @@
       const text = make("input", { type: "search" }), words = new Map();
       for (const row of body.rows) words.set(row, row.textContent.toLowerCase());
       const changed = make("input", { type: "checkbox" });
+      // A browser needs 100 ms to lay 200 rows out anew, so rows come back a screen at a time.
+      const screen = 40;
+      let appearing = 0;
+      const appear = (rows) => {
+        for (const row of rows.splice(0, screen)) row.hidden = false;
+        if (rows.length) appearing = setTimeout(() => appear(rows), 20);
+      };
       const filter = () => {
         const wanted = text.value.trim().toLowerCase(), grouped = groups();
-        for (const rows of grouped) {
-          const hidden = (changed.checked && "same" in rows[0].dataset) ||
-            !rows.some((row) => words.get(row).includes(wanted));
-          for (const row of rows) row.hidden = hidden;
-        }
-        say(`${grouped.filter(([row]) => !row.hidden).length} of ${grouped.length} rows`);
+        const found = grouped.filter((rows) => !(changed.checked && "same" in rows[0].dataset) &&
+          rows.some((row) => words.get(row).includes(wanted)));
+        const shown = new Set(found.flat());
+        for (const row of grouped.flat()) row.hidden ||= !shown.has(row);
+        clearTimeout(appearing);
+        appear([...shown].filter((row) => row.hidden));
+        say(`${found.length} of ${grouped.length} rows`);
       };
       text.addEventListener("input", filter);
       changed.addEventListener("change", filter);
