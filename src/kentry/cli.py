@@ -110,8 +110,8 @@ def build_parser(only: str | None = None, *, anywhere: bool = False) -> options.
             "kentry help diff",
         ),
         epilog="kentry help COMMAND shows a command's own options. Exit codes: 0 done, 1 a"
-        " regression, 2 a mistake or a missing tool, 3 undecided; of kentry check --bisect also 125"
-        " and 128.",
+        " regression, 2 a mistake or a missing tool, 3 undecided; of kentry check --bisect and of a"
+        " line of --plan also 125 and 128.",
     )
     options.add_options(parser, _Top)
     options.add_options(parser, options.AnywhereOptions, anywhere=True)
@@ -150,7 +150,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(argv)
     except KentryError as err:
         _report(err)
-        return err.bisect_code if _is_bisecting(argv) else err.exit_code
+        return err.bisect_code if _knows_bisect_codes(argv) else err.exit_code
     except KeyboardInterrupt:
         _print("kentry: interrupted")
         return interrupt.status()
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         error = _without_extra(err) or KentryError(sentence, report)
         error.__cause__ = err
         _report(error)
-    return EXIT_STOP if _is_bisecting(argv) else EXIT_MISTAKE
+    return EXIT_STOP if _knows_bisect_codes(argv) else EXIT_MISTAKE
 
 
 def _without_extra(err: Exception) -> KentryError | None:
@@ -187,9 +187,11 @@ def _without_extra(err: Exception) -> KentryError | None:
     return None
 
 
-def _is_bisecting(argv: Sequence[str]) -> bool:
-    """Returns whether git bisect run reads the exit code; also of words that cannot be parsed."""
-    # argparse takes --bi for --bisect.
+def _knows_bisect_codes(argv: Sequence[str]) -> bool:
+    """Whether who reads the exit code knows 125 and 128; also of words that cannot be parsed."""
+    if any(word.startswith("unit:") for word in argv):
+        return True
+    # git bisect run does; argparse takes --bi for --bisect.
     command = next((word for word in argv if not word.startswith("-")), "")
     return command == "check" and any(
         len(word) > len("--b") and "--bisect".startswith(word) for word in argv
@@ -201,6 +203,7 @@ def _run(argv: list[str]) -> int:
     log.setLevel(logging.WARNING)
     if sys.stdout is None:
         raise UserError("There is no standard output.", "Open it, or send it to a file.")
+    words = argv
     anywhere, argv = options.take_anywhere(argv)
     if not argv:
         sys.stdout.write(_FIRST_USE)
@@ -220,16 +223,24 @@ def _run(argv: list[str]) -> int:
     if chosen.verbose:
         log.setLevel(logging.INFO)
     set_quiet(chosen.quiet, colourless=getattr(chosen, "color", None) == emit.NEVER)
-    with _performed_on(getattr(chosen, "on", None)):
-        code: int = command.run(chosen)
+    code: int = EXIT_DONE
+    # A plan ends the block before the command's end.
+    with _performed_on(chosen, words):
+        code = command.run(chosen)
     sys.stdout.flush()
     interrupt.check()
     return code
 
 
-def _performed_on(executor: str | None) -> contextlib.AbstractContextManager[None]:
+def _performed_on(
+    chosen: options.Common, words: list[str]
+) -> contextlib.AbstractContextManager[None]:
     """Where the kernels of the command are measured; most commands load no executor."""
-    if executor in (None, "local"):
+    if plan := getattr(chosen, "plan", None):
+        from kentry.study.plan_file import written
+
+        return written(plan, words)
+    if (executor := getattr(chosen, "on", None)) in (None, "local"):
         return contextlib.nullcontext()
     from kentry.study.executors import on
 

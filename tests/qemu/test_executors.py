@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""kentry --on: the same result from workers of dask's, one of which is killed, and from Slurm."""
+"""The same result from workers of dask's, one of which is killed, from Slurm, and by --plan."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kentry.errors import EXIT_MISTAKE
+from kentry.host.cache import cache_dir
 from tests.processes import awaited
 
 from .conftest import timed
@@ -138,9 +140,9 @@ def test_without_a_scheduler_nothing_is_measured() -> None:
     assert "No scheduler of dask's answers" in done.stderr and "dask scheduler" in done.stderr
 
 
-def test_jobs_of_slurm_give_the_same(
-    here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A controller and two nodes; the test is skipped where they do not start."""
     if not shutil.which("slurmctld"):
         pytest.skip("there is no Slurm: apt install slurm-wlm munge")
     ports, host = free_ports(3), socket.gethostname().partition(".")[0]
@@ -164,10 +166,65 @@ def test_jobs_of_slurm_give_the_same(
         with (
             running(["slurmd", "-D", "-N", "n1"], tmp_path / "n1.said"),
             running(["slurmd", "-D", "-N", "n2"], tmp_path / "n2.said"),
-            timed("the same by two nodes of Slurm's"),
         ):
             if not awaited(idle, seconds=60):
                 logs = [(tmp_path / name).read_text()[-500:] for name in ("ctld", "n1.said")]
                 pytest.skip(f"Slurm does not start here: {' '.join(logs)}")
-            printed = kentry(*WORDS, "--fresh", "--on", "slurm:2").stdout
-    assert json.loads(printed) == json.loads(here)
+            yield
+
+
+def test_jobs_of_slurm_give_the_same(
+    here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slurm(tmp_path, monkeypatch), timed("the same by two nodes of Slurm's"):
+        printed = kentry(*WORDS, "--fresh", "--on", "slurm:2").stdout
+        assert json.loads(printed) == json.loads(here)
+        lines = planned(tmp_path, monkeypatch)
+        task = """sed -n "${SLURM_ARRAY_TASK_ID}p" plan.sh | sh"""
+        subprocess.run(
+            ["sbatch", "--wait", f"--array=1-{len(lines)}", "--wrap", task],
+            cwd=tmp_path,
+            check=True,
+        )
+        assert read_again(tmp_path) == json.loads(here)
+
+
+MAKEFILE = """\
+LINES := $(shell seq $$(wc -l <plan.sh))
+all: $(LINES)
+$(LINES):
+\tsed -n $@p plan.sh | sh
+"""
+
+
+@pytest.mark.parametrize("argv", [["parallel", "-j2", "-a", "plan.sh"], ["make", "-kj2"]])
+def test_what_starts_commands_starts_the_lines_of_a_plan(
+    argv: list[str], here: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shutil.which(argv[0]), f"{argv[0]} is in packages/test.txt"
+    planned(tmp_path, monkeypatch)
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    with timed(f"the lines of a plan by {argv[0]}"):
+        subprocess.run(argv, cwd=tmp_path, check=True)
+    assert read_again(tmp_path) == json.loads(here)
+
+
+def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines of a plan in a cache with the same kernels, where nothing is measured yet."""
+    (cache := tmp_path / "cache").mkdir()
+    for folder in cache_dir().iterdir():
+        if folder.name not in ("recordings", "units"):
+            (cache / folder.name).symlink_to(folder)
+    monkeypatch.setenv("KENTRY_CACHE", str(cache))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    kentry(*WORDS, "--plan", str(tmp_path / "plan.sh"))
+    lines = (tmp_path / "plan.sh").read_text().splitlines()
+    assert [line.rpartition("  # ")[2] for line in lines] == WORDS[1:4]
+    return lines
+
+
+def read_again(tmp_path: Path) -> Any:
+    """The result of the command once its plan is empty."""
+    printed = kentry(*WORDS, "--plan", str(tmp_path / "plan.sh")).stdout
+    assert not (tmp_path / "plan.sh").read_text()
+    return json.loads(printed)

@@ -95,6 +95,11 @@ A_LINUX = {
         not all(text.startswith("floor") for text in options.inputs() if is_spec(text))
     )
 }
+_CACHED = {
+    "with --fresh: its lines leave what they measure in the cache": lambda options: (
+        not getattr(options, "fresh", False)
+    )
+}
 A_SOURCE = {
     "here: it shapes the build of a kernel from source: or tree:": lambda options: any(
         text.startswith(("source:", "tree:")) for text in options.inputs()
@@ -118,6 +123,7 @@ class KernelOptions(options.MeasuredOptions):
     )
     timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
     on: str | None = options.option("--on EXECUTOR", needs=A_KERNEL, **options.ON)
+    plan: Path | None = options.option("--plan FILE", needs=A_KERNEL | _CACHED, **options.PLAN)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""

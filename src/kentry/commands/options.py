@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from kentry.commands import emit, values
@@ -183,6 +184,12 @@ ON: dict[str, Any] = {
     "help": "who builds and boots: local (this machine, the default), dask:HOST:PORT (a"
     " scheduler's workers) or slurm[:JOBS]; all share the folder KENTRY_CACHE",
 }
+PLAN: dict[str, Any] = {
+    "type": Path,
+    "group": ANYWHERE,
+    "help": "write a command line for each kernel that is not measured yet, to start by whatever"
+    " starts commands; without any, do as without --plan",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +200,7 @@ class AnywhereOptions(TextOptions):
     emulator: str | None = option("--emulator QEMU", **EMULATOR)
     fresh: bool = flag("--fresh", **FRESH)
     on: str | None = option("--on EXECUTOR", **ON)
+    plan: Path | None = option("--plan FILE", **PLAN)
 
 
 # argparse's words for a value that is none of an argument's choices.

@@ -28,6 +28,7 @@ from kentry.host.process import run
 from kentry.progress import say
 from kentry.results.studies import NO_BOOT
 from kentry.study.plan import Outcome, Unit, performed_by
+from kentry.study.plan_file import one_unit
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -47,7 +48,7 @@ _AGAIN = "Run the same command again: what was measured is kept."
 def on(name: str) -> Iterator[None]:
     """All plans of the block are performed on `name`; UserError where that is not to be had."""
     kind, _, where = name.partition(":")
-    known = {"dask": _dask, "slurm": _slurm}
+    known = {"dask": _dask, "slurm": _slurm, "unit": one_unit}
     known |= {one.name: one.load() for one in entry_points(group=_ENTRY_POINTS)}
     if name == LOCAL:
         yield
