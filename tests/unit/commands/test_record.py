@@ -11,11 +11,12 @@ from kentry.cli import build_parser
 from kentry.commands import measuring, record
 from kentry.commands.options import read
 from kentry.count.vector_units import boots
-from kentry.errors import UserError
+from kentry.errors import MissingToolError, UserError
+from kentry.host import sandbox
 from kentry.results.case_name import USES
 from kentry.results.recording import Recording
 from kentry.study.plan import Unit
-from tests.builders import recording
+from tests.builders import recording, skip_without
 
 ARM, RISCV = ARCHES["arm64"], ARCHES["riscv64"]
 
@@ -59,6 +60,7 @@ def test_the_floor_is_booted_on_the_processor_of_the_spec(
 
 
 def test_a_case_of_ones_own_can_be_named(tmp_path: Path) -> None:
+    skip_without(sandbox.check, MissingToolError)
     file = tmp_path / "mine.c"
     case = 'CASE(mine, "mine", "mine", .first = CALL(getppid), .want_first = ANY_RESULT);'
     file.write_text(f'#include "case.h"\n{case}\n')
