@@ -11,13 +11,13 @@ import json
 import os
 import re
 import shlex
-import struct
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from PIL import Image, ImageStat
 
 from kentry.cli import build_parser
 from kentry.commands.options import take_anywhere
@@ -165,7 +165,8 @@ def test_every_kind_of_spec_is_on_the_page() -> None:
 @pytest.mark.parametrize("page", docs.pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere_and_pages_are_ascii_and_name_no_machine(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+    shown = re.findall(r'(?:src|srcset)="([^"#]+)', text)
+    for target in [*re.findall(r"\]\(([^)#:]+)\)", text), *shown]:
         assert (page.parent / target).exists(), target
     assert text.isascii()
     assert "/root/" not in text and "/tmp/" not in text
@@ -173,18 +174,24 @@ def test_links_lead_somewhere_and_pages_are_ascii_and_name_no_machine(page: Path
 
 @pytest.mark.parametrize("picture", pictures.pictures_of(GALLERY), ids=lambda file: file.name)
 def test_a_picture_of_the_gallery_is_a_small_png_of_what_a_command_wrote(picture: Path) -> None:
-    png = picture.read_bytes()
-    assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    wide, high = struct.unpack(">II", png[16:24])
-    assert wide == pictures.WIDE
-    assert 300 <= high <= pictures.HIGH
-    assert 5_000 < len(png) < 150_000
+    pair = [picture, picture.with_stem(f"{picture.stem}-dark")]
+    brightness = []
+    for file in pair:
+        with Image.open(file) as image:
+            assert image.format == "PNG" and image.width == pictures.WIDE
+            assert 300 <= image.height <= pictures.HIGH
+            brightness.append(ImageStat.Stat(image.convert("L")).mean[0])
+        assert 5_000 < file.stat().st_size < 150_000
+    light, dark = brightness
+    assert light > 200 and dark < 60
     names = {f"{picture.stem}.html", f"{picture.stem}.ansi"}
     assert [one for one in docs.commands(GALLERY) if names & set(one.text.split())]
 
 
 def test_the_gallery_shows_every_picture_that_is_there() -> None:
-    assert set(pictures.pictures_of(GALLERY)) == set((ROOT / "docs" / "gallery").iterdir())
+    light = set(pictures.pictures_of(GALLERY))
+    dark = {file.with_stem(f"{file.stem}-dark") for file in light}
+    assert light | dark == set((ROOT / "docs" / "gallery").iterdir())
 
 
 @pytest.mark.parametrize("command", docs.commands(GALLERY), ids=lambda one: f"line {one.line}")
