@@ -27,7 +27,7 @@ from kentry.errors import (
     UserError,
 )
 from kentry.host import interrupt
-from kentry.progress import printable, set_quiet
+from kentry.progress import printable, restart, say, set_quiet, took
 
 # "vector" is a group of the commands whose names begin with it.
 COMMANDS = {
@@ -223,12 +223,15 @@ def _run(argv: list[str]) -> int:
     if chosen.verbose:
         log.setLevel(logging.INFO)
     set_quiet(chosen.quiet, colourless=getattr(chosen, "color", None) == emit.NEVER)
+    restart()
     code: int = EXIT_DONE
     # A plan ends the block before the command's end.
     with _performed_on(chosen, words):
         code = command.run(chosen)
     sys.stdout.flush()
     interrupt.check()
+    if summary := took():
+        say(summary)
     return code
 
 

@@ -17,6 +17,9 @@ _STATE_SECONDS = 1.5
 # A stage says how long the rest takes after this many seconds, once this share of it is done.
 _LEFT_AFTER_SECONDS, _LEFT_AFTER = 2.0, 0.02
 
+# A command that took this long says what took how long; of a stage that took at least this share.
+_LONG_SECONDS, _LONG_SHARE = 2.0, 0.05
+
 _quiet = _colourless = False
 
 
@@ -35,7 +38,62 @@ def say(text: str) -> None:
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Update]:
     """Shows that `what` is going on while the block runs."""
-    what, left = printable(what), _Left()
+    with _shown(printable(what)) as shown:
+
+        def update(fraction: float | None, now: str) -> None:
+            _stages(now, what)
+            shown(fraction, now)
+
+        try:
+            _stages(what)
+            yield update
+        finally:
+            _stages()
+
+
+def restart() -> None:
+    """A command begins: took() is about what comes now."""
+    global _stages
+    _stages = _Stages()
+
+
+def took() -> str:
+    """Says what took how long since the command began; "" if that was short."""
+    total = time.monotonic() - _stages.began
+    rows = sorted(_stages.seconds.items(), key=lambda row: -row[1])
+    of = [f"{name} {_length(own)}" for name, own in rows if own >= _LONG_SHARE * total]
+    return f"took {_length(total)}: {', '.join(of)}" if of and total >= _LONG_SECONDS else ""
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+class _Stages:
+    """Seconds of what the process did: building, booting, reading; the first such word says it."""
+
+    def __init__(self) -> None:
+        self.began = self._since = time.monotonic()
+        self.seconds: dict[str, float] = {}
+        self._name = ""
+
+    def __call__(self, *texts: str) -> None:
+        """Takes note that something else begins now, by what progress says; nothing: it ends."""
+        now = time.monotonic()
+        if self._name:
+            before = self.seconds.get(self._name, 0.0)
+            self.seconds[self._name] = before + now - self._since
+        words = (re.search(r"\b[a-z]+ing\b", text) for text in texts)
+        self._name = next((word[0] for word in words if word), "measuring" if texts else "")
+        self._since = now
+
+
+_stages = _Stages()
+
+
+@contextlib.contextmanager
+def _shown(what: str) -> Iterator[Update]:
+    left = _Left()
     if _quiet:
         yield lambda fraction, now: None
     elif not sys.stderr.isatty():

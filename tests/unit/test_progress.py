@@ -35,6 +35,36 @@ def test_what_remains_goes_on_as_it_did(
         assert said(10, 0.9) == "kentry: x: 90% building: a.o (7)\n"
 
 
+def test_what_took_how_long_is_said_of_what_took_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def stage(seconds: float, text: str) -> None:
+        nonlocal now
+        update(0.5, text)
+        now += seconds
+
+    progress.restart()
+    with progress.progress("timing a case") as update:
+        now += 1
+        stage(7, "fetching linux-image: 1 of 2 MB")
+        stage(120, "step 1 of about 3: building: a.o (7)")
+        stage(20, "3 of 4")  # of what is going on
+        stage(9, "booting")
+        stage(120, "step 2 of about 3: building: b.o (8)")
+    now += 23
+    assert progress.took() == "took 5 min: building 4 min, timing 21 s"
+    progress.restart()
+    with progress.progress("x") as update:
+        stage(1, "booting")
+    assert progress.took() == ""
+    now += 1
+    assert progress.took() == "took 2 s: booting 1 s"
+    progress.restart()
+    now += 100
+    assert progress.took() == ""
+
+
 @pytest.mark.slow
 def test_each_state_has_a_line_soon_and_none_a_flood(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

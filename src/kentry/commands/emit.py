@@ -35,14 +35,19 @@ _BOLD, _DIM, _RED, _GREEN, _YELLOW, _MAGENTA, _CYAN = "1", "2", "31", "32", "33"
 _MARKS = {"+": _GREEN, "-": _RED, ">": _MAGENTA, "<": _MAGENTA}
 # "getppid (+2)", "entry (85)": what stands above a table or a list.
 _TITLE = re.compile(r"(?!add/remove: |Total)\S.* \([+-]?\d+\)")
-_NOTE, _NOTE_GOES_ON = "note: ", " " * 6
+_NOTE, _NOTE_GOES_ON = ("note: ", "warning: "), " " * 6
 # A verdict ends its cell, or a reason or what else is known follows.  "2 undecided" is none, nor is
 # "the same" of a sentence.
 _VERDICT = re.compile(
-    r"(?<=[^\d,] )(?<!the )(worse|better|same|undecided|over by [^ ]+|within)(?=$|, |: |  )"
+    r"(?:\([+-][^()]*\) )?(?<=[^\d,] )(?<!the )"
+    r"(worse|better|same|undecided|over by [^ ]+|within)(?=$|, |: |  )"
     r"|^(missing|ok)(?=  )"
 )
+# A change and its bar, in a direction.
+_CHANGE = re.compile(r"(?<= )(?:[+-]\d+ )?\|(\++|-+)(?=\s|$)")
 _VERDICTS = {
+    "+": _RED,
+    "-": _GREEN,
     "worse": _RED,
     "over": _RED,
     "missing": _RED,
@@ -131,7 +136,7 @@ def _is_able() -> bool:
 
 def _styled(lines: Iterable[str], headings: Collection[str]) -> Iterator[tuple[str, str | None]]:
     """Each line with its style; that of a line whose verdicts are to be found is ""."""
-    in_note, mark_at = False, None
+    in_note, is_warning, mark_at = False, False, None
     for line in lines:
         in_note = line.startswith(_NOTE) or (in_note and line.startswith(_NOTE_GOES_ON))
         if line.startswith("@@"):
@@ -141,7 +146,8 @@ def _styled(lines: Iterable[str], headings: Collection[str]) -> Iterator[tuple[s
         elif not line:
             mark_at = None
         if in_note:
-            yield line, _DIM
+            is_warning = line.startswith(_NOTE[1]) if line.startswith(_NOTE) else is_warning
+            yield line, _YELLOW if is_warning else _DIM
         elif line.startswith("@@"):
             yield line, _CYAN
         elif mark_at is not None:
@@ -152,7 +158,8 @@ def _styled(lines: Iterable[str], headings: Collection[str]) -> Iterator[tuple[s
 
 def _painted(text: str, style: str | None) -> str:
     if style == "":
-        return _VERDICT.sub(lambda match: _painted(match[0], _VERDICTS[match[0].split()[0]]), text)
+        text = _CHANGE.sub(lambda match: _painted(match[0], _VERDICTS[match[1][0]]), text)
+        return _VERDICT.sub(lambda match: _painted(match[0], _VERDICTS[match[1].split()[0]]), text)
     return f"\x1b[{style}m{text}\x1b[m" if style and text else text
 
 

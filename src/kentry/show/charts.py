@@ -25,6 +25,8 @@ from kentry.results.recording import Instruction
 from kentry.show.numbers import change_with_interval, number, share
 
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _HEIGHT = 720, 64, 24, 18, 34, 240
+# Of a font of 12 pixels, a letter's width at most, about.
+_LETTER = 7
 _ROW = 20
 # Between two paths on one axis.
 _AXIS = 32
@@ -274,7 +276,11 @@ class _Plot:
                 self.add(_LINE, "grid", x, _TOP, x, self.bottom)
             else:
                 self.add(_LINE, "tick", x, self.bottom, x, self.bottom + 4)
-            self.add(_TEXT, "middle", x, self.bottom + 16, text)
+            # The last text may be wider than the margin.
+            if x + _LETTER * len(text) / 2 > _WIDTH:
+                self.add(_TEXT, "end", _WIDTH - 2, self.bottom + 16, text)
+            else:
+                self.add(_TEXT, "middle", x, self.bottom + 16, text)
 
     def y_axis(self, axis: _Axis, *, whole: bool = False) -> None:
         for tick in axis.ticks(whole=whole):

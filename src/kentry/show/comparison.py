@@ -38,7 +38,7 @@ from kentry.show.provenance import (
 )
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
-from kentry.show.table import WIDTH, shortened
+from kentry.show.table import WIDTH, bars, shortened
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 
@@ -70,13 +70,7 @@ def comparison_layout(
     packed = comparison.modal_paths
     links = {id(row): f"row-{number}" for number, row in enumerate(rows)}
     folds, opened = _folds(comparison, shown, links, of_metrics=of_metrics)
-    table = verdict_table(width=_ROW)
-    last = ""
-    for row in rows:
-        label = "" if row.name == last else f"{row.name}{CaseName.parse(row.name).calls_note}:"
-        before, after = _values(row)
-        table.row(label, before, "->", after, _verdict(row))
-        last = row.name
+    table = _text_table(rows)
     of_page = _page_table(rows, {own: link for own, link in links.items() if link in opened})
     timed = [row for row in comparison.timed if row.percent is not None]
     drawing = charts.intervals(timed, "Changes of time with their intervals", "% of old")
@@ -323,10 +317,29 @@ def _timed_fold(
     return Fold(f"{row.name} {row.metric}: {before} \u2192 {after}", blocks)
 
 
-def verdict_table(indent: str = "", width: int | None = None) -> Table:
-    """Returns a table for rows of (case, old, "->", new, change and verdict)."""
+def _text_table(rows: Sequence[Row]) -> Table:
+    """The values and verdicts; on a screen a bar for what is surely worse (+) or better (-)."""
+    cells, last = [], ""
+    for row in rows:
+        label = "" if row.name == last else f"{row.name}{CaseName.parse(row.name).calls_note}:"
+        cells.append((label, *_values(row), _verdict(row)))
+        last = row.name
+    sides = {WORSE: 1, BETTER: -1}
+    sizes = [abs(row.percent or 0) * sides.get(row.verdict, 0) for row in rows]
+    columns = zip(*cells, strict=True)
+    beside = sum(max(map(len, column)) + 1 for column in columns) + len("->")
+    drawn = bars(sizes, beside)
+    table = verdict_table(width=_ROW, drawn=any(drawn))
+    for (label, before, after, verdict), bar in zip(cells, drawn, strict=True):
+        table.row(label, before, "->", after, *([bar] if any(drawn) else []), verdict)
+    return table
+
+
+def verdict_table(indent: str = "", width: int | None = None, *, drawn: bool = False) -> Table:
+    """Returns a table for rows of (case, old, "->", new, a bar if there are, the verdict)."""
     values = map(Column, ("old", "", "new"))
-    columns = [text_column("case", most=40), *values, text_column("verdict", wraps=True)]
+    columns = [text_column("case", most=40), *values, *([text_column()] if drawn else [])]
+    columns.append(text_column("verdict", wraps=True))
     return Table(columns, headings=False, indent=indent, gap=1, width=width)
 
 

@@ -40,6 +40,8 @@ _MARKS = {
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]"
 )
+# A name in Hebrew or Arabic is isolated: the numbers beside it stay where they are.
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
 # A longer caveat is shown by its beginning; characters.
 _CHIP = 64
 
@@ -60,7 +62,7 @@ def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
         "written": datetime.now(UTC).date().isoformat(),
     }
     text = _environment().get_template("base.html").render(variables) + "\n"
-    return _UNSEEN.sub("\ufffd", text)
+    return _RIGHT_TO_LEFT.sub("\u2068\\g<0>\u2069", _UNSEEN.sub("\ufffd", text))
 
 
 def embedded(document: Mapping[str, Any]) -> str:

@@ -164,7 +164,7 @@ def _share(share: float | None) -> str | None:
 def stat_layout(
     recording: Recording, blocks: Iterable[Block], findings: Sequence[Finding]
 ) -> Layout:
-    """Lays the blocks out between the machine and the warnings."""
+    """Lays the blocks out between the machine, with its warnings, and the notes."""
     kernel, target = recording.kernel, recording.target
     where = "" if target.get("place") in ("local", None) else f" on {target['place']}"
     accelerator = str(target.get("accelerator", ""))
@@ -176,11 +176,10 @@ def stat_layout(
     if facts:
         facts += [f"cpu {target['on_cpu']}"] if "on_cpu" in target else []
         head.append(Prose(", ".join(facts)))
-    notes: list[Block] = []
     for finding in findings:
-        notes += [Prose(f"warning: {finding.text}", then=_INDENT)]
-        notes += [Prose(finding.remedy, _INDENT, _INDENT)]
+        head += [Prose(f"warning: {finding.text}", then=_INDENT)]
+        head += [Prose(finding.remedy, _INDENT, _INDENT)]
     kinds = {finding.kind for finding in findings}
     texts = [caveat["text"] for caveat in recording.caveats if caveat["kind"] not in kinds]
-    notes += [Prose(f"note: {text}", then=_INDENT) for text in texts]
+    notes: list[Block] = [Prose(f"note: {text}", then=_INDENT) for text in texts]
     return Layout("stat", "", "", [*head, "", *blocks, *(["", *notes] if notes else [])])

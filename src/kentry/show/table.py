@@ -21,6 +21,9 @@ WIDTH = 75
 _LEAST_TEXT = 18
 _INDENT = "    "
 
+# The longest bar of a table, columns, and the shortest that tells sizes apart.
+_BAR, _LEAST_BAR = 8, 4
+
 _ASCII = str.maketrans("\u2018\u2019\u201c\u201d\u2010\u2011\u2013\u2014\u00d7", "''\"\"----x")
 
 
@@ -50,6 +53,17 @@ def line_width(otherwise: int = WIDTH) -> int:
     """Returns the columns of a table's line: the terminal's, or `otherwise` where there is none."""
     screen = _terminal.get()
     return (screen and screen.width) or otherwise
+
+
+def bars(sizes: Sequence[float], beside: int) -> list[str]:
+    """A bar a size, with its sign as git's --stat has it, if a screen has room `beside` columns."""
+    screen, most = _terminal.get(), max(map(abs, sizes), default=0)
+    room = min(_BAR, screen.width - beside - 2) if screen and screen.width else 0
+    if room < _LEAST_BAR or not most:
+        return [""] * len(sizes)
+    lengths = (max(1, round(room * abs(size) / most)) if size else 0 for size in sizes)
+    signs = ("+" if size > 0 else "-" for size in sizes)
+    return ["|" * (length > 0) + sign * length for length, sign in zip(lengths, signs, strict=True)]
 
 
 def heading(line: str) -> str:

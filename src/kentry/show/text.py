@@ -11,7 +11,7 @@ from kentry.results.comparison import FunctionDelta
 from kentry.show.blocks import Block, Layout, Prose, Table
 from kentry.show.paths import Head, LeftOut, Line, hunks
 from kentry.show.sections import Deltas, Detail, Drawn, Fold, InText, Notes, Paths, Section
-from kentry.show.table import WIDTH, heading, plain, shortened, table_lines, wrapped
+from kentry.show.table import WIDTH, bars, heading, plain, shortened, table_lines, wrapped
 
 UNKNOWN = "no path was recorded on one side, so the functions are not known"
 
@@ -94,10 +94,12 @@ def _delta_lines(block: Deltas) -> Iterator[str]:
     yield heading(_cells(block.title or "Function", "old", "new", "delta"))
     most = block.shown
     cut = len(changed) if block.title or most is None or len(changed) <= most + 1 else most
-    for row in changed[:cut]:
+    bars_of_rows = bars([row.new - row.old for row in changed[:cut]], _NAME + 3 * _NUMBER)
+    for row, bar in zip(changed[:cut], bars_of_rows, strict=True):
         # Of several functions as much as fits, since the path diff has all of it.
         is_several = isinstance(row, FunctionDelta) and row.renamed
-        yield _delta_line(shortened(row.name, _NAME) if is_several else row.name, row.old, row.new)
+        line = _delta_line(shortened(row.name, _NAME) if is_several else row.name, row.old, row.new)
+        yield f"{line} {bar}"
     if rest := changed[cut:]:
         label = f"{len(rest)} other functions"
         yield _delta_line(label, sum(row.old for row in rest), sum(row.new for row in rest))

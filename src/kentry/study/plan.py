@@ -138,7 +138,7 @@ def outcomes(
             for done, future in enumerate(as_completed(indexes), start=1):
                 yield indexes[future], future.result()
                 if elsewhere:
-                    shown(done / len(units), f"{done} of {len(units)} are measured")
+                    shown(done / len(units), f"measured: {done} of {len(units)}")
         finally:
             for future in indexes:
                 future.cancel()

@@ -14,9 +14,11 @@ from playwright.sync_api import Browser, Page, ViewportSize
 from kentry.cli import main
 from kentry.commands.pages import report
 from kentry.results.document import dump
+from kentry.results.recording import write_recording
 from kentry.vector.ranking import rank, recommend, replay_document, sweep
 from tests.browser import browser as browser
 from tests.browser import opened
+from tests.builders import recording
 from tests.unit.show import test_replay
 from tests.unit.show.pages import HOSTILE, NEW, files
 from tests.unit.show.test_html import KINDS_HERE, free_keys, with_hostile_names
@@ -82,6 +84,17 @@ def test_everything_is_drawn_and_nothing_complains(
     if kind in CHARTS:
         drawn = [name for name, *_ in sizes]
         assert (drawn.count("chart"), drawn.count("icicle")) == CHARTS[kind]
+    # No text of a chart is cut off at its edges.
+    outside = page.evaluate(
+        """[...document.querySelectorAll("svg.chart")].flatMap((chart) => {
+             const { left, right } = chart.getBoundingClientRect();
+             return [...chart.querySelectorAll("text")].filter((text) => {
+               const box = text.getBoundingClientRect();
+               return box.left < left - 1 || box.right > right + 1;
+             }).map((text) => text.textContent);
+           })"""
+    )
+    assert outside == []
     # Wide tables scroll by themselves; the page does not.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for scheme in SCHEMES:
@@ -394,6 +407,40 @@ def test_hostile_names_do_not_execute(
     )
     page.wait_for_timeout(50)
     assert page.title() != "taken"
+    page.context.close()
+
+
+def test_a_name_written_from_right_to_left_leaves_the_numbers_beside_it_in_place(
+    browser: Browser, tmp_path: Path
+) -> None:
+    name = "\u05d6\u05de\u05df"
+    sides = [recording({name: [("a", count)]}) for count in (310, 312)]
+    for number, side in enumerate(sides):
+        write_recording(side, tmp_path / f"{number}.json")
+    (tmp_path / "page.html").write_text(report([tmp_path / "0.json", tmp_path / "1.json"]))
+    page, complaints = opened(browser, tmp_path / "page.html")
+    # Where a name is followed by a colon and more, in one text, the name's end is left of the rest.
+    places = page.evaluate(
+        """(name) => {
+             const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+             const places = [];
+             for (let text; (text = texts.nextNode()); ) {
+               const at = text.data.indexOf(name), rest = text.data.search(/[0-9]/);
+               if (at < 0 || rest < at) continue;
+               const [first, second] = [at, rest].map((start) => {
+                 const range = document.createRange();
+                 range.setStart(text, start);
+                 range.setEnd(text, start + 1);
+                 return range.getBoundingClientRect();
+               });
+               if (first.width && first.top === second.top) places.push([first.left, second.left]);
+             }
+             return places;
+           }""",
+        name,
+    )
+    assert places and all(of_name < of_number for of_name, of_number in places), places
+    assert complaints == []
     page.context.close()
 
 

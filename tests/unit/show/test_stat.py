@@ -125,12 +125,12 @@ def test_a_verdict_has_its_reason_and_how_much_longer(estimate: Effect, verdict:
 LOUD = Finding("preflight-governor", "The governor is ondemand", "Set performance")
 
 
-def test_findings_and_notes_are_printed_below() -> None:
+def test_findings_stand_above_the_numbers_and_notes_below() -> None:
     recording = timed({"a": 80.0}, groups=2)
     recording.caveats = [{"kind": "clock-jumped", "text": "2 groups were dropped"}]
     text = table(recording, LOUD)
-    assert "warning: The governor is ondemand\n      Set performance\n" in text
-    assert "note: 2 groups were dropped" in text
+    warning = text.index("warning: The governor is ondemand\n      Set performance\n")
+    assert warning < text.index("ns a call") < text.index("note: 2 groups were dropped")
 
 
 def test_a_finding_of_preflight_is_printed_once() -> None:
