@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 617,
+    "(loose)": 630,
     "arch": 1656,
     "boot": 2538,
-    "commands": 3511,
+    "commands": 3708,
     "compare": 2387,
     "count": 1933,
     "host": 2008,
@@ -33,15 +33,16 @@ BUDGET = {
     "machines": 1305,
     "models": 986,
     "path": 1257,
-    "results": 3410,
-    "show": 6317,
+    "results": 3429,
+    "show": 6337,
     "stats": 693,
+    "store": 345,
     "study": 3077,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 40634
+TESTS_BUDGET = 41000
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

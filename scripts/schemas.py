@@ -18,6 +18,7 @@ from kentry.models.costs import CostTable
 from kentry.results import (
     annotation,
     comparison,
+    query,
     recording,
     studies,
     workload,
@@ -36,6 +37,7 @@ _DOCUMENTS: tuple[tuple[type[Struct], ...], ...] = (
     *((document,) for document in (annotation.Annotation, annotation.PathComparison)),
     (workload.Workload,),
     (workload_comparison.WorkloadComparison,),
+    (query.Query,),
 )
 # Those of vectors: their texts are wrapped, and no other key is allowed by the structs themselves.
 _OF_VECTORS = (TraceMeta, ReplayDocument, StatisticsDocument, CostTable)

@@ -29,7 +29,7 @@ from kentry.errors import (
 from kentry.host import interrupt
 from kentry.progress import printable, restart, say, set_quiet, took
 
-# "vector" is a group of the commands whose names begin with it.
+# "store" and "vector" are groups of the commands whose names begin with them.
 COMMANDS = {
     "record": "boot a kernel, measure it, write a recording",
     "diff": "compare two kernels or recordings, function by function",
@@ -50,14 +50,27 @@ COMMANDS = {
     "join": "put the counts and the times of one kernel into one recording",
     "export": "write recordings in the formats of other programs",
     "report": "write results of any kind as one HTML page that needs no other file",
+    "store": "keep results of many machines: add, query, export, verify, gc",
+    "store add": "add results' files, or all of another store, to a store; make it if need be",
+    "store query": "print what a store has, or the rows of an SQL statement on it",
+    "store export": "write all files of a store into a folder",
+    "store verify": "read all files of a store, and hold them against its index",
+    "store gc": "take out what is lost or damaged, and objects that the index does not have",
     "completion": "print what bash, zsh or fish needs to complete kentry's command line",
     "doctor": "print what is missing here, and the command that installs it",
 }
-VECTOR_EXAMPLES = (
-    "kentry vector trace debian:6.12 --arch arm64 -- shell",
-    "kentry vector replay shell-arm64.parquet",
-    "kentry vector costs",
-)
+GROUP_EXAMPLES = {
+    "store": (
+        "kentry store add results 6.1.json 6.12.json",
+        "kentry store query results \"SELECT * FROM history WHERE case_name = 'read'\"",
+        "kentry store verify results",
+    ),
+    "vector": (
+        "kentry vector trace debian:6.12 --arch arm64 -- shell",
+        "kentry vector replay shell-arm64.parquet",
+        "kentry vector costs",
+    ),
+}
 
 # What kentry prints where no command is named.
 _FIRST_USE = """\
@@ -119,8 +132,8 @@ def build_parser(only: str | None = None, *, anywhere: bool = False) -> options.
     for name, summary in COMMANDS.items():
         group, _, word = name.rpartition(" ")
         sub = below[group].add_parser(word, help=summary, summary=summary)
-        if name == "vector":
-            sub.examples = VECTOR_EXAMPLES
+        if name in GROUP_EXAMPLES:
+            sub.examples = GROUP_EXAMPLES[name]
             options.add_options(sub, options.Common)
             below[name] = _add_subcommands(sub)
         elif only is None or name.split()[0] == only:

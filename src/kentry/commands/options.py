@@ -184,6 +184,10 @@ ON: dict[str, Any] = {
     "help": "who builds and boots: local (this machine, the default), dask:HOST:PORT (a"
     " scheduler's workers) or slurm[:JOBS]; all share the folder KENTRY_CACHE",
 }
+STORE: dict[str, Any] = {
+    "metavar": "STORE",
+    "help": "a folder, or postgresql://HOST/DATABASE?objects=FOLDER (or s3://BUCKET/FOLDER)",
+}
 PLAN: dict[str, Any] = {
     "type": Path,
     "group": ANYWHERE,

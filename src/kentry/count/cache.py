@@ -37,7 +37,7 @@ _CASES = "cases"  # the key of made_for() with the cases' names
 # Below the package's folder: what only times, and what comes after a recording.
 _DOWNSTREAM = (
     *("__main__", "cli", "commands", "show", "importing", "study", "compare", "time"),
-    *("vector", "models", "machines"),
+    *("vector", "models", "machines", "store"),
 )
 
 

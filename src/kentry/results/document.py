@@ -25,7 +25,7 @@ Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 # No file seen so far has more than a tenth of it; bytes.
-_MOST_BYTES = 128 << 20
+MOST_BYTES = 128 << 20
 # How much of an error inside a file is shown; characters.
 _ERROR_LENGTH = 200
 _PRINTABLE = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
@@ -96,12 +96,12 @@ def _load(file: Path, what: str, remedy: str) -> tuple[dict[str, Any], bool]:
     named = f"Name a {what}'s file, or a kernel's spec."
     try:
         with file.open("rb") as stream:
-            raw = stream.read(_MOST_BYTES + 1)
+            raw = stream.read(MOST_BYTES + 1)
     except OSError as err:
         raise RecordingError(f"{file} cannot be read: {err.strerror}.", named) from err
-    if len(raw) > _MOST_BYTES:
+    if len(raw) > MOST_BYTES:
         raise RecordingError(
-            f"{file} is not a {what}: it has more than {_MOST_BYTES >> 20} MiB.", named
+            f"{file} is not a {what}: it has more than {MOST_BYTES >> 20} MiB.", named
         )
     try:
         document = json.loads(raw, parse_constant=_refuse, object_pairs_hook=_object)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry store verify: whether a store has what its index says."""
+
+from dataclasses import dataclass
+
+from kentry.commands.emit import emit
+from kentry.commands.options import STORE, TextOptions, operand
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE
+from kentry.progress import progress
+from kentry.show.blocks import Block, Layout, Prose
+
+EXAMPLES = (
+    "kentry store verify results",
+    "kentry store verify 'postgresql://db/kentry?objects=s3://kentry/objects'",
+    "kentry store verify results || kentry store gc results",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TextOptions):
+    """What `kentry store verify` takes."""
+
+    store: str = operand(**STORE)
+
+
+def run(options: Options) -> int:
+    """Prints a line a file that is not as it was added; EXIT_MISTAKE where there is one."""
+    from kentry.store.store import Store
+
+    store = Store(options.store)
+    with progress(f"reading {options.store}"):
+        bad = list(store.verify())
+    total = len(store.hashes())
+    lines: list[Block] = [Prose(f"{key}: {why}") for key, why in bad]
+    lines.append(f"{total - len(bad)} of {total} files are as they were added")
+    emit(options, lambda: Layout("store", "", "", lines))
+    return EXIT_MISTAKE if bad else EXIT_DONE

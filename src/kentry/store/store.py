@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A store: files of results by their content, and an index of them in SQL.
+
+It is a folder with index.sqlite and objects/, or a database of PostgreSQL's with its objects in a
+folder or in S3: postgresql://HOST/DATABASE?objects=s3://BUCKET/FOLDER.  An object is a packed file
+with the SHA-256 of its content as its name.  It is written before the index names it: a reader
+finds all that the index names, any number may write at once, and what is added twice is there once.
+"""
+
+import contextlib
+import gzip
+import tempfile
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import sqlalchemy as sql
+from fsspec.implementations.local import LocalFileSystem
+from sqlalchemy.engine import URL, make_url
+
+from kentry.errors import RecordingError, UserError
+from kentry.host.cache import no_space_is_an_error, read_bytes, write_atomically
+from kentry.results.document import MOST_BYTES, printable_error, schema_of
+from kentry.results.recording import Recording, read_recording
+
+# Of the tables below; a kentry that knows fewer does not touch the store.
+VERSION = 1
+# How long a writer waits for others, seconds.
+_PATIENCE = 60.0
+# An object that the index does not have may be one that is just being added, for so long; seconds.
+_NEW = 3600.0
+_INDEX, _OBJECTS = "index.sqlite", "objects"
+
+_tables = sql.MetaData()
+_version = sql.Table("kentry_store", _tables, sql.Column("version", sql.Integer, primary_key=True))
+_documents = sql.Table(
+    "documents",
+    _tables,
+    sql.Column("sha256", sql.String(64), primary_key=True),
+    *(
+        sql.Column(name, sql.Text, nullable=False)
+        for name in ("schema", "spec", "release", "package_version", "arch", "cpu", "compiler")
+    ),
+    *(sql.Column(name, sql.Text, nullable=False) for name in ("emulator", "config", "image")),
+    sql.Column("added", sql.Double, nullable=False),
+)
+_results = sql.Table(
+    "results",
+    _tables,
+    sql.Column("sha256", sql.String(64), sql.ForeignKey("documents.sha256"), primary_key=True),
+    sql.Column("case_name", sql.Text, primary_key=True),
+    sql.Column("metric", sql.Text, primary_key=True),
+    sql.Column("value", sql.Double, nullable=False),
+    sql.Column("unit", sql.Text, nullable=False),
+    sql.Index("results_of_a_case", "case_name", "metric"),
+)
+_HISTORY = """CREATE VIEW history AS
+    SELECT case_name, metric, value, unit, arch, cpu, release, package_version, spec, compiler,
+           emulator, config, image, added, documents.sha256 AS sha256
+    FROM results JOIN documents ON results.sha256 = documents.sha256"""
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of a file: it is `new`, or was there; or the `error` why it is not."""
+
+    name: str
+    new: bool = False
+    error: RecordingError | None = None
+
+
+class Store:
+    """An open store; UserError wherever its database or its objects cannot be used."""
+
+    def __init__(self, place: str, *, create: bool = False) -> None:
+        """Opens the folder or URL `place`, and with `create` makes it if it is not there."""
+        self._place = place
+        url, objects = _where(place, create=create)
+        with self._errors():
+            # Each step has a connection of its own: a store has no end at which one would close.
+            self._engine = sql.create_engine(url, poolclass=sql.NullPool, **_options(url))
+            self._files, self._root = fsspec.url_to_fs(objects)
+            if not sql.inspect(self._engine).has_table(_version.name):
+                if not create:
+                    raise UserError(
+                        f"{self._shown} is no store.", "Make one: kentry store add STORE FILE..."
+                    )
+                self._make()
+            with self._engine.begin() as connection:
+                version = connection.scalar(sql.select(sql.func.max(_version.c.version)))
+        if version and version > VERSION:
+            raise UserError(
+                f"{self._shown} was written by a newer kentry.", "Update kentry here, too."
+            )
+
+    def _make(self) -> None:
+        # Whoever comes second finds some of it, and waits until all of it is there.
+        with contextlib.suppress(sql.exc.DBAPIError), self._engine.begin() as connection:
+            _tables.create_all(connection)
+            connection.execute(sql.text(_HISTORY))
+            connection.execute(_version.insert(), {"version": VERSION})
+        deadline = time.monotonic() + _PATIENCE
+        while not sql.inspect(self._engine).has_table(_version.name):
+            if time.monotonic() > deadline:
+                raise UserError(f"{self._shown} cannot be made.", "Look at the database's log.")
+            time.sleep(0.1)
+
+    def add(self, paths: Iterable[Path | str]) -> Iterator[Added]:
+        """Adds results' files, all of a folder's, or of another store; says so of each file."""
+        for path in paths:
+            if is_store(str(path)):
+                other = Store(str(path))
+                for key in other.hashes():
+                    yield self._add(f"{path}: {key[:12]}", other.get(key))
+                continue
+            folder = Path(path)
+            for file in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
+                yield self._add(str(file), read_bytes(file, most=MOST_BYTES + 1))
+
+    def _add(self, name: str, content: bytes) -> Added:
+        try:
+            document, results = _rows(name, content)
+        except RecordingError as err:
+            return Added(name, error=err)
+        key = document["sha256"]
+        with self._errors():
+            if self._known(_documents, key):
+                return Added(name)
+            self._put(key, content)
+            try:
+                with self._engine.begin() as connection:
+                    connection.execute(_documents.insert(), document)
+                    if results:
+                        connection.execute(_results.insert(), results)
+            except sql.exc.IntegrityError:
+                return Added(name)
+        return Added(name, new=True)
+
+    def hashes(self) -> list[str]:
+        """The SHA-256 of all files that the index has."""
+        with self._errors(), self._engine.connect() as connection:
+            return list(connection.scalars(sql.select(_documents.c.sha256).order_by("sha256")))
+
+    def get(self, key: str) -> bytes:
+        """The file of this SHA-256; UserError if it is gone or damaged."""
+        remedy = "kentry store gc takes it out; add its file again."
+        content, unpacking = b"", zlib.decompressobj(wbits=31)
+        with self._errors(), contextlib.suppress(zlib.error):
+            try:
+                packed = self._files.cat_file(self._path(key))
+            except FileNotFoundError as err:
+                raise UserError(f"{self._shown} has lost its object {key}.", remedy) from err
+            content = unpacking.decompress(packed, MOST_BYTES + 1)
+        if not unpacking.eof or sha256(content).hexdigest() != key:
+            raise UserError(f"The object {key} of {self._shown} is damaged.", remedy)
+        return content
+
+    def query(self, text: str) -> tuple[list[str], list[list[Any]]]:
+        """The columns and rows of a statement that reads; UserError where it does not."""
+        with self._errors(), self._engine.connect() as connection:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA query_only = ON")
+            else:
+                connection = connection.execution_options(postgresql_readonly=True)
+            try:
+                found = connection.exec_driver_sql(text)
+                if not found.returns_rows:
+                    raise UserError("The statement has no rows.", "Write one that selects.")
+                return list(found.keys()), [list(row) for row in found]
+            finally:
+                connection.rollback()
+                if connection.dialect.name == "sqlite":
+                    connection.exec_driver_sql("PRAGMA query_only = OFF")
+
+    def export(self, folder: Path) -> int:
+        """Writes each file into the folder, named by release, architecture and content."""
+        with no_space_is_an_error(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        with self._errors(), self._engine.connect() as connection:
+            rows = connection.execute(sql.select(*_documents.c["sha256", "release", "arch"])).all()
+        for key, release, arch in rows:
+            # A name from a recording has no slash of its own here.
+            name = "".join(c if c.isalnum() or c in "+.-_" else "_" for c in f"{release}-{arch}")
+            write_atomically(folder / f"{name.lstrip('.')}-{key[:12]}.json", self.get(key))
+        return len(rows)
+
+    def verify(self) -> Iterator[tuple[str, str]]:
+        """Yields each file that is not as the index says, with the reason."""
+        for key in self.hashes():
+            try:
+                document, results = _rows(key, self.get(key))
+            except (UserError, RecordingError) as err:
+                yield key, err.sentence
+                continue
+            known = [self._known(table, key) for table in (_documents, _results)]
+            if known != [_comparable([document]), _comparable(results)]:
+                yield key, "The index says something else of it than it has."
+
+    def gc(self) -> tuple[int, int]:
+        """Takes out what is lost, damaged or falsely indexed, and objects that the index lacks.
+
+        Returns how many files, and how many objects.
+        """
+        bad = [key for key, _ in self.verify()]
+        with self._errors():
+            for key in bad:
+                with self._engine.begin() as connection:
+                    connection.execute(_results.delete().where(_results.c.sha256 == key))
+                    connection.execute(_documents.delete().where(_documents.c.sha256 == key))
+            self._files.invalidate_cache()
+            known, of_bad = ({self._path(key) for key in keys} for keys in (self.hashes(), bad))
+            before, removed = time.time() - _NEW, 0
+            for path in self._files.find(self._root):
+                is_old = path in of_bad or self._files.modified(path).timestamp() < before
+                if path not in known and is_old:
+                    self._files.rm_file(path)
+                    removed += 1
+        return len(bad), removed
+
+    def _known(self, table: sql.Table, key: str) -> list[tuple[Any, ...]]:
+        """The rows of a file in the index."""
+        with self._errors(), self._engine.connect() as connection:
+            rows = connection.execute(table.select().where(table.c.sha256 == key)).mappings()
+            return _comparable(rows)
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key[:2]}/{key}.gz"
+
+    def _put(self, key: str, content: bytes) -> None:
+        path, packed = self._path(key), gzip.compress(content, mtime=0)
+        # It appears as a whole, which S3 sees to by itself.
+        if isinstance(self._files, LocalFileSystem):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(Path(path), packed)
+        else:
+            self._files.pipe_file(path, packed)
+
+    @property
+    def _shown(self) -> str:
+        if "://" not in self._place:
+            return self._place
+        return make_url(self._place).render_as_string(hide_password=True)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sql.exc.SQLAlchemyError as err:
+            why = printable_error(str(getattr(err, "orig", None) or err).partition("\n")[0])
+            raise UserError(
+                f"{self._shown} cannot be used: {why}.",
+                "Look at the statement, at the database, or at the room on its disk.",
+            ) from err
+        except OSError as err:
+            raise UserError(
+                f"The objects of {self._shown} cannot be used: {err.strerror or err}.",
+                "Look at the folder's permissions and at the room on its disk.",
+            ) from err
+
+
+def is_store(place: str) -> bool:
+    """Whether this is a URL, or a folder with a store."""
+    return "://" in place or Path(place, _INDEX).is_file()
+
+
+def _where(place: str, *, create: bool) -> tuple[URL, str]:
+    """The database and the folder or URL of the objects."""
+    if "://" not in place:
+        folder = Path(place).resolve()
+        if create:
+            with no_space_is_an_error(folder):
+                (folder / _OBJECTS).mkdir(parents=True, exist_ok=True)
+        elif not is_store(place):
+            raise UserError(f"{place} is no store.", "Make one: kentry store add STORE FILE...")
+        return URL.create("sqlite", database=str(folder / _INDEX)), str(folder / _OBJECTS)
+    form = "Write postgresql://HOST/DATABASE?objects=FOLDER, or s3://BUCKET/FOLDER."
+    try:
+        url = make_url(place)
+    except sql.exc.ArgumentError as err:
+        raise UserError(f"'{place}' is no URL of a database.", form) from err
+    objects = url.query.get("objects")
+    if url.drivername != "postgresql" or not isinstance(objects, str):
+        raise UserError(f"'{place}' names no database of PostgreSQL's with objects.", form)
+    rest = url.difference_update_query(["objects"])
+    return rest.set(drivername="postgresql+psycopg"), objects
+
+
+def _options(url: URL) -> dict[str, Any]:
+    return {"connect_args": {"timeout": _PATIENCE}} if url.drivername == "sqlite" else {}
+
+
+def _comparable(rows: Iterable[Mapping[Any, Any]]) -> list[tuple[Any, ...]]:
+    """Rows in one order, without when they were added."""
+    return sorted(tuple(sorted((n, v) for n, v in row.items() if n != "added")) for row in rows)
+
+
+def _rows(name: str, content: bytes) -> tuple[dict[str, Any], Sequence[dict[str, Any]]]:
+    """The rows of both tables for a file; RecordingError where it is no result of kentry's."""
+    key = sha256(content).hexdigest()
+    with tempfile.NamedTemporaryFile(suffix=".json") as copy:
+        copy.write(content)
+        copy.flush()
+        try:
+            schema = schema_of(Path(copy.name))
+            if not schema.startswith("kentry/"):
+                raise RecordingError(f"{name} is no result of kentry's.", "Name a file that is.")
+            recording = None
+            if schema.startswith("kentry/recording/"):
+                recording = read_recording(Path(copy.name))
+        except RecordingError as err:
+            raise RecordingError(err.sentence.replace(copy.name, name), err.remedy) from err
+    document = {"sha256": key, "schema": schema, "added": time.time(), **_facts(recording)}
+    if not recording:
+        return document, []
+    numbers = [
+        (case.name, metric, float(own.value), getattr(own, "unit", ""))
+        for case in recording.cases
+        for metric, own in (case.metrics | case.noisy).items()
+    ]
+    names = ("case_name", "metric", "value", "unit")
+    return document, [{"sha256": key, **dict(zip(names, row, strict=True))} for row in numbers]
+
+
+def _facts(recording: Recording | None) -> dict[str, str]:
+    """What a recording is of, as text; empty where it does not say, or is none."""
+    kernel: dict[str, Any] = dict(recording.kernel) if recording else {}
+    target: dict[str, Any] = dict(recording.target) if recording else {}
+    return {
+        "spec": kernel.get("spec") or "",
+        "release": kernel.get("release") or "",
+        "package_version": (kernel.get("origin") or {}).get("version", ""),
+        "arch": kernel.get("arch") or "",
+        "cpu": str(target.get("processor") or target.get("cpu_model") or ""),
+        "compiler": kernel.get("compiler") or "",
+        "emulator": str(target.get("emulator") or ""),
+        "config": kernel.get("config_sha256") or "",
+        "image": kernel.get("image_sha256") or "",
+    }

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A store in a real PostgreSQL, with its objects in a folder and in S3 (moto's server)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from kentry.cli import main
+from kentry.errors import UserError
+from kentry.store.store import Store
+from tests.unit.store.test_store import READ, made
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of PostgreSQL's for this module, by its URL."""
+    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+    if not programs:
+        pytest.skip("there is no PostgreSQL: apt-get install postgresql")
+    folder = tmp_path_factory.mktemp("postgres")
+    # The server refuses to be root.
+    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    user = [] if os.geteuid() else user
+    if user:
+        for parent in (folder, *folder.parents[:2]):
+            parent.chmod(0o755)
+        shutil.chown(folder, "postgres", "postgres")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    control = [*user, str(programs / "pg_ctl"), "-D", str(folder / "data"), "-w", "-s"]
+    initdb = [*user, str(programs / "initdb"), "-A", "trust", "-U", "kentry", "-N"]
+    subprocess.run([*initdb, str(folder / "data")], check=True, capture_output=True, cwd="/")
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder}"
+    log = str(folder / "log")
+    subprocess.run([*control, "-o", options, "-l", log, "start"], check=True, cwd="/")
+    try:
+        yield f"postgresql://kentry@127.0.0.1:{port}"
+    finally:
+        subprocess.run([*control, "-m", "immediate", "stop"], check=True, cwd="/")
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The URL of objects in a server of S3's, which s3fs finds by the environment."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    names = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_ACCESS_KEY_ID": "kentry"}
+    names |= {"AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in names.items():
+            patched.setenv(name, value)
+        boto3.client("s3").create_bucket(Bucket="kentry")
+        yield "s3://kentry/objects"
+    server.stop()
+
+
+@pytest.fixture(params=["folder", "S3"])
+def place(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> str:
+    """The URL of an empty store."""
+    objects = str(tmp_path / "objects")
+    if request.param == "S3":
+        objects = f"{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}"
+    name = f"k{uuid.uuid4().hex}"
+    import psycopg
+
+    with psycopg.connect(f"{database}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"{database}/{name}?objects={objects}"
+
+
+def test_a_database_does_as_a_folder_and_both_are_merged(place: str, tmp_path: Path) -> None:
+    folder = Store(str(tmp_path / "store"), create=True)
+    list(folder.add(made(tmp_path / "files", 7, 5)))
+    with pytest.raises(UserError, match="is no store"):
+        Store(place)
+    store = Store(place, create=True)
+    assert [one.new for one in store.add([str(tmp_path / "store")])] == [True, True]
+    assert [one.new for one in store.add(made(tmp_path / "more", 5, 9))] == [False, True]
+    assert store.query(READ)[1] == [[5.0], [7.0], [9.0]]
+    assert [one.new for one in folder.add([place])].count(True) == 1
+    assert folder.query(READ) == store.query(READ)
+    assert set(folder.hashes()) == set(store.hashes()) and list(store.verify()) == []
+    with pytest.raises(UserError, match="read-only"):
+        store.query("DELETE FROM results")
+
+
+def test_an_object_that_is_damaged_is_taken_out(place: str, tmp_path: Path) -> None:
+    store = Store(place, create=True)
+    list(store.add(made(tmp_path / "files", 7, 5)))
+    key = store.hashes()[0]
+    store._files.pipe_file(store._path(key), b"half")
+    assert main(["store", "verify", place]) == 2
+    assert store.gc() == (1, 1) and store.hashes() == [one for one in store.hashes() if one != key]
+    assert [one.new for one in store.add([tmp_path / "files"])].count(True) == 1
+    assert list(store.verify()) == []
+
+
+def test_a_password_is_not_printed(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    place = database.replace("kentry@", "kentry:secret@") + "/nothing?objects=/nowhere"
+    assert main(["store", "verify", place]) == 2
+    said = capsys.readouterr().err
+    assert "does not exist" in said and "secret" not in said
+
+
+def test_twenty_writers_at_once_lose_nothing(place: str, tmp_path: Path) -> None:
+    program = f"""
+import sys
+from pathlib import Path
+from kentry.store.store import Store
+from tests.unit.store.test_store import made
+first = 1000 + 2 * int(sys.argv[1])
+own = made(Path({str(tmp_path)!r}, sys.argv[1]), 7, *range(first, first + 2))
+assert not [one for one in Store({place!r}, create=True).add(own) if one.error]
+"""
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(number)], stderr=subprocess.PIPE)
+        for number in range(20)
+    ]
+    errors = [writer.communicate()[1].decode() for writer in writers]
+    assert [error for error in errors if error] == []
+    values = [row[0] for row in Store(place).query(READ)[1]]
+    assert values == [7, *range(1000, 1040)]

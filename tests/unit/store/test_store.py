@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A store in a folder: what is in it once, what is found, what is damaged, many writers at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kentry.cli import main
+from kentry.errors import UserError
+from kentry.results.recording import read_recording, write_recording
+from kentry.store.store import Store
+from tests.builders import recording, timed
+
+READ = "SELECT value FROM history WHERE case_name = 'read' AND metric = 'instructions' ORDER BY 1"
+
+
+def made(folder: Path, *counts: int) -> list[Path]:
+    """The files of recordings of read, one a count."""
+    folder.mkdir(exist_ok=True)
+    files = [folder / f"{count}.json" for count in counts]
+    for file, count in zip(files, counts, strict=True):
+        write_recording(recording({"read": [("a", count)]}), file)
+    return files
+
+
+def filled(tmp_path: Path, *counts: int) -> Store:
+    store = Store(str(tmp_path / "store"), create=True)
+    assert all(one.new for one in store.add(made(tmp_path / "files", *counts)))
+    return store
+
+
+def an_object(tmp_path: Path) -> Path:
+    return min((tmp_path / "store" / "objects").rglob("*.gz"))
+
+
+def test_what_is_added_is_found_exported_and_there_once(tmp_path: Path) -> None:
+    store = filled(tmp_path, 7, 5)
+    files = [tmp_path / "files" / name for name in ("5.json", "7.json")]
+    assert [one.new for one in store.add([tmp_path / "files"])] == [False, False]
+    assert store.query(READ) == (["value"], [[5.0], [7.0]])
+    assert store.export(tmp_path / "out") == 2
+    out = sorted(file.read_bytes() for file in (tmp_path / "out").iterdir())
+    assert out == sorted(file.read_bytes() for file in files)
+    assert all(read_recording(file) for file in (tmp_path / "out").iterdir())
+    assert list(store.verify()) == [] and store.gc() == (0, 0)
+
+
+def test_times_are_found_with_their_unit(tmp_path: Path) -> None:
+    times = timed({"getppid": 80.0}, groups=2)
+    write_recording(times, tmp_path / "times.json")
+    store = Store(str(tmp_path / "store"), create=True)
+    assert [one.new for one in store.add([tmp_path / "times.json"])] == [True]
+    _, [row] = store.query("SELECT case_name, value, unit FROM history WHERE metric = 'ns'")
+    assert row == ["getppid", times.cases[0].noisy["ns"].value, "ns"]
+
+
+def test_two_stores_are_merged_without_loss(tmp_path: Path) -> None:
+    first = filled(tmp_path, 7, 5)
+    second = Store(str(tmp_path / "second"), create=True)
+    assert len(list(second.add(made(tmp_path / "more", 5, 9)))) == 2
+    assert [one.new for one in second.add([str(tmp_path / "store")])].count(True) == 1
+    assert second.query(READ)[1] == [[5.0], [7.0], [9.0]]
+    assert set(first.hashes()) < set(second.hashes())
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"schema": "other/1"}', b"\x00" * 99])
+def test_what_is_no_result_is_refused_and_the_rest_is_added(
+    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [good] = made(tmp_path / "files", 7)
+    (tmp_path / "bad.json").write_bytes(content)
+    words = ["store", "add", str(tmp_path / "store"), str(tmp_path / "bad.json"), str(good)]
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert said.out == "1 added, 1 refused\n" and str(tmp_path / "bad.json") in said.err
+    damaged = good.read_text().replace('"read"', '"raed"')
+    good.write_text(damaged)
+    assert main(["store", "add", str(tmp_path / "store"), str(good)]) == 2
+
+
+@pytest.mark.parametrize("how", ["changed", "cut", "gone", "another's", "index"])
+def test_what_is_damaged_is_named_taken_out_and_can_be_added_again(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = filled(tmp_path, 7, 5)
+    file = an_object(tmp_path)
+    key, packed = file.name.removesuffix(".gz"), file.read_bytes()
+    other = next(one for one in file.parents[1].rglob("*.gz") if one != file)
+    if how == "changed":
+        file.write_bytes(packed[:90] + bytes([packed[90] ^ 1]) + packed[91:])
+    elif how == "cut":
+        file.write_bytes(packed[:-9])
+    elif how == "gone":
+        file.unlink()
+    elif how == "another's":
+        file.write_bytes(other.read_bytes())
+    else:
+        with sqlite3.connect(tmp_path / "store" / "index.sqlite") as index:
+            index.execute("UPDATE results SET value = value + 1 WHERE sha256 = ?", (key,))
+    assert main(["store", "verify", str(tmp_path / "store")]) == 2
+    said = capsys.readouterr().out
+    assert key in said and "1 of 2 files" in said
+    assert store.gc() == (1, how != "gone")
+    assert key not in store.hashes() and len(store.hashes()) == 1
+    assert [one.new for one in store.add([tmp_path / "files"])].count(True) == 1
+    assert main(["store", "verify", str(tmp_path / "store")]) == 0
+
+
+def test_an_object_that_unpacks_to_more_than_a_result_is_damaged(tmp_path: Path) -> None:
+    import gzip
+
+    store = filled(tmp_path, 7)
+    # 200 KB that are 200 MB.
+    an_object(tmp_path).write_bytes(gzip.compress(b"\0" * (200 << 20), 1))
+    with pytest.raises(UserError, match="damaged"):
+        store.get(store.hashes()[0])
+
+
+def test_an_object_of_an_add_that_did_not_end_goes_after_an_hour(tmp_path: Path) -> None:
+    store = filled(tmp_path, 7)
+    stray = an_object(tmp_path).parent / f"{'0' * 64}.gz"
+    stray.write_bytes(b"half")
+    assert store.gc() == (0, 0) and stray.exists()
+    os.utime(stray, (time.time() - 7200,) * 2)
+    assert store.gc() == (0, 1) and not stray.exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM results",
+        "DROP VIEW history",
+        "INSERT INTO kentry_store VALUES (9)",
+        "PRAGMA query_only = OFF",
+        "SELEKT",
+        "SELECT 1; SELECT 2",
+        "",
+    ],
+)
+def test_a_query_only_reads(statement: str, tmp_path: Path) -> None:
+    store = filled(tmp_path, 7)
+    assert main(["store", "query", str(tmp_path / "store"), statement]) == 2
+    assert store.query(READ)[1] == [[7.0]]
+
+
+def test_a_query_is_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    filled(tmp_path, 7, 5)
+    assert main(["store", "query", str(tmp_path / "store"), READ, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["rows"]) == ("kentry/query/1", [[5.0], [7.0]])
+    assert main(["store", "query", str(tmp_path / "store")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "2"
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["nothing", "mysql://host/db", "postgresql://host/db", "://", "postgresql://h:x/db?objects=a"],
+)
+def test_what_is_no_store_is_said(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["store", "verify", place]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_of_a_newer_kentry_is_left_alone(tmp_path: Path) -> None:
+    filled(tmp_path, 7)
+    with sqlite3.connect(tmp_path / "store" / "index.sqlite") as index:
+        index.execute("UPDATE kentry_store SET version = 2")
+    with pytest.raises(UserError, match="newer"):
+        Store(str(tmp_path / "store"), create=True)
+
+
+def test_a_read_only_store_is_read_and_not_written(tmp_path: Path) -> None:
+    store = filled(tmp_path, 7)
+    [new] = made(tmp_path / "more", 9)
+    program = f"""
+import os, sys
+from kentry.cli import main
+store = {str(tmp_path / "store")!r}
+# What it imports may be in a folder of root's.
+assert main(["store", "verify", store]) == main(["store", "query", store, "SELECT 0"]) == 0
+print("===")
+os.setgid(65534), os.setuid(65534)
+codes = main(["store", "query", store, {READ!r}]), main(["store", "add", store, {str(new)!r}])
+sys.exit(10 * codes[0] + codes[1])
+"""
+    if os.geteuid():
+        pytest.skip("only root may become nobody (root's files are writable for root alone)")
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    argv = [sys.executable, "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout.partition("===")[2].split() == ["value", "7"]
+    assert "cannot be" in done.stderr and store.query(READ)[1] == [[7.0]]
+
+
+@pytest.mark.slow
+def test_fifty_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Each process makes the store if it is the first, and half of what it adds is others', too."""
+    made(tmp_path / "shared", *range(1, 5))
+    program = f"""
+import sys
+from pathlib import Path
+from kentry.store.store import Store
+from tests.unit.store.test_store import made
+first = 1000 + 4 * int(sys.argv[1])
+own = made(Path({str(tmp_path)!r}, sys.argv[1]), *range(first, first + 4))
+store = Store({str(tmp_path / "store")!r}, create=True)
+assert not [one for one in store.add([*own, Path({str(tmp_path / "shared")!r})]) if one.error]
+"""
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(number)], stderr=subprocess.PIPE)
+        for number in range(50)
+    ]
+    errors = [writer.communicate()[1].decode() for writer in writers]
+    assert [error for error in errors if error] == []
+    values = [row[0] for row in Store(str(tmp_path / "store")).query(READ)[1]]
+    assert values == [*range(1, 5), *range(1000, 1200)]
