@@ -72,6 +72,10 @@ bench: test-setup
 bench-bisect: test-setup
 	$(PYTHON) -m bench.bisecting
 
+# Eight minutes: what many workers make of many units, and what twenty kills cost.
+bench-fleet: test-setup
+	$(PYTHON) -m bench.fleet
+
 # An hour, and it goes on where it was stopped: how many mutants of the code the unit tests kill.
 mutants: test-setup
 	nice $(PYTHON) -m bench.mutants $(MUTANTS)
@@ -106,4 +110,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native build demo dist
 
-.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect mutants honesty contexts docs site site-pages man clean
+.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect bench-fleet mutants honesty contexts docs site site-pages man clean

@@ -20,6 +20,7 @@ import pytest
 
 from kentry.errors import EXIT_MISTAKE
 from kentry.host.cache import cache_dir
+from tests import ROOT
 from tests.processes import awaited
 
 from .conftest import timed
@@ -228,3 +229,11 @@ def read_again(tmp_path: Path) -> Any:
     printed = kentry(*WORDS, "--plan", str(tmp_path / "plan.sh")).stdout
     assert not (tmp_path / "plan.sh").read_text()
     return json.loads(printed)
+
+
+def test_a_fleet_loses_no_unit_and_does_none_twice_when_it_is_killed() -> None:
+    with timed("python -m bench.fleet --short"):
+        argv = [sys.executable, "-m", "bench.fleet", "--short"]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 lost, 0 done twice" in done.stdout
