@@ -19,7 +19,7 @@ from moto.server import ThreadedMotoServer
 from kentry.cli import main
 from kentry.errors import UserError
 from kentry.store.store import Store
-from tests.unit.store.test_store import READ, made
+from tests.unit.store.test_store import READ, made, open_to_all
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +31,11 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not programs:
         pytest.skip("there is no PostgreSQL: apt-get install postgresql")
     folder = tmp_path_factory.mktemp("postgres")
+    open_to_all(folder)
     # The server refuses to be root.
     user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     user = [] if os.geteuid() else user
     if user:
-        for parent in (folder, *folder.parents[:2]):
-            parent.chmod(0o755)
         shutil.chown(folder, "postgres", "postgres")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -35,6 +36,13 @@ def filled(tmp_path: Path, *counts: int) -> Store:
     store = Store(str(tmp_path / "store"), create=True)
     assert all(one.new for one in store.add(made(tmp_path / "files", *counts)))
     return store
+
+
+def open_to_all(folder: Path) -> None:
+    """Another user may enter the folder, which is below pytest's own."""
+    for one in (folder, *folder.parents):
+        if Path(tempfile.gettempdir()) in one.parents:
+            one.chmod(0o755)
 
 
 def an_object(tmp_path: Path) -> Path:
@@ -197,8 +205,7 @@ sys.exit(10 * codes[0] + codes[1])
 """
     if os.geteuid():
         pytest.skip("only root may become nobody (root's files are writable for root alone)")
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
+    open_to_all(tmp_path)
     argv = [sys.executable, "-c", program]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
