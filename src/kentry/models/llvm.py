@@ -104,8 +104,8 @@ class Analyser:
 
 # Cores that have a model since OLDEST, for an error's remedy.
 _SOME = {
-    "arm64": ("neoverse-n2", "neoverse-v2", "cortex-a76", "cortex-a55", "apple-m1"),
-    "riscv64": ("sifive-u74", "sifive-p670", "sifive-x280", "spacemit-x60"),
+    "arm64": ("neoverse-n2", "neoverse-v2", "cortex-a76", "cortex-a55", "apple-a14"),
+    "riscv64": ("sifive-u74", "sifive-p670", "sifive-x280"),
     "x86_64": ("znver4", "skylake-avx512", "haswell", "alderlake"),
 }
 
