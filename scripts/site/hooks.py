@@ -29,7 +29,14 @@ def on_config(config: Any) -> Any:
         "README.md",
         "docs/tutorial.md",
         {"How-tos": _chapter("docs/howto")},
-        {"Reference": [*_chapter("docs/reference"), "docs/methods.md", "docs/glossary.md"]},
+        {
+            "Reference": [
+                *_chapter("docs/reference"),
+                "docs/methods.md",
+                "docs/SECURITY.md",
+                "docs/glossary.md",
+            ]
+        },
         {"Cases": _chapter("docs/cases")},
         {"Examples": _chapter("examples")},
         "docs/gallery.md",
