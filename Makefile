@@ -72,7 +72,7 @@ bench: test-setup
 bench-bisect: test-setup
 	$(PYTHON) -m bench.bisecting
 
-# Eight minutes: what many workers make of many units, and what twenty kills cost.
+# Four minutes: what many workers make of many units, and what twenty kills cost.
 bench-fleet: test-setup
 	$(PYTHON) -m bench.fleet
 

@@ -36,8 +36,8 @@ BUDGET = {
     "results": 3429,
     "show": 6337,
     "stats": 693,
-    "store": 345,
-    "study": 3077,
+    "store": 340,
+    "study": 3083,
     "time": 1578,
     "vector": 2902,
 }

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from timeit import repeat
 
 from kentry.store import store as stores
 from kentry.store.store import Store
@@ -33,7 +34,7 @@ sys.exit(sum(not one.new for one in store.add(files)))
 
 
 def fill(store: Store, results: int) -> int:
-    """Puts rows into the index, as if of so many recordings; returns how many results it has."""
+    """Puts the rows of made-up recordings into the index; returns how many results it then has."""
     recordings = max(1, results // (CASES * METRICS))
     for number in range(recordings):
         key = f"{number:064x}"
@@ -54,17 +55,6 @@ def fill(store: Store, results: int) -> int:
     return recordings * CASES * METRICS
 
 
-def seconds(function: object) -> float:
-    """The median of some calls."""
-    assert callable(function)
-    times = []
-    for _ in range(RUNS):
-        began = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - began)
-    return median(times)
-
-
 def main() -> None:
     """Prints the figures."""
     with tempfile.TemporaryDirectory(prefix="kentry-store-") as name:
@@ -77,7 +67,8 @@ def main() -> None:
                 index.execute(HISTORY).fetchall()
 
         found = len(store.query(HISTORY)[1])
-        own, raw = seconds(lambda: store.query(HISTORY)), seconds(peer)
+        calls = (lambda: store.query(HISTORY)), peer
+        own, raw = (median(repeat(call, number=1, repeat=RUNS)) for call in calls)
         print(f"history of one case, {found} rows of {results} results: {1000 * own:.1f} ms,")
         print(f"  {own / raw:.1f} x sqlite3's {1000 * raw:.1f} ms (bar: 100 ms)")
         began = time.monotonic()

@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 # update(fraction done, or None where that is not known; what is being done just now)
@@ -74,15 +75,14 @@ class _Stages:
 
     def __init__(self) -> None:
         self.began = self._since = time.monotonic()
-        self.seconds: dict[str, float] = {}
+        self.seconds = defaultdict[str, float](float)
         self._name = ""
 
     def __call__(self, *texts: str) -> None:
         """Takes note that something else begins now, by what progress says; nothing: it ends."""
         now = time.monotonic()
         if self._name:
-            before = self.seconds.get(self._name, 0.0)
-            self.seconds[self._name] = before + now - self._since
+            self.seconds[self._name] += now - self._since
         words = (re.search(r"\b[a-z]+ing\b", text) for text in texts)
         self._name = next((word[0] for word in words if word), "measuring" if texts else "")
         self._since = now

@@ -44,9 +44,11 @@ _documents = sql.Table(
     sql.Column("sha256", sql.String(64), primary_key=True),
     *(
         sql.Column(name, sql.Text, nullable=False)
-        for name in ("schema", "spec", "release", "package_version", "arch", "cpu", "compiler")
+        for name in (
+            *("schema", "spec", "release", "package_version", "arch", "cpu"),
+            *("compiler", "emulator", "config", "image"),
+        )
     ),
-    *(sql.Column(name, sql.Text, nullable=False) for name in ("emulator", "config", "image")),
     sql.Column("added", sql.Double, nullable=False),
 )
 _results = sql.Table(
@@ -83,7 +85,8 @@ class Store:
         url, objects = _where(place, create=create)
         with self._errors():
             # Each step has a connection of its own: a store has no end at which one would close.
-            self._engine = sql.create_engine(url, poolclass=sql.NullPool, **_options(url))
+            waits = {"timeout": _PATIENCE} if url.drivername == "sqlite" else {}
+            self._engine = sql.create_engine(url, poolclass=sql.NullPool, connect_args=waits)
             self._files, self._root = fsspec.url_to_fs(objects)
             if not sql.inspect(self._engine).has_table(_version.name):
                 if not create:
@@ -123,14 +126,15 @@ class Store:
                 yield self._add(str(file), read_bytes(file, most=MOST_BYTES + 1))
 
     def _add(self, name: str, content: bytes) -> Added:
+        key = sha256(content).hexdigest()
+        # What is there was read when it was added.
+        if self._known(_documents, key):
+            return Added(name)
         try:
             document, results = _rows(name, content)
         except RecordingError as err:
             return Added(name, error=err)
-        key = document["sha256"]
         with self._errors():
-            if self._known(_documents, key):
-                return Added(name)
             self._put(key, content)
             try:
                 with self._engine.begin() as connection:
@@ -167,15 +171,10 @@ class Store:
                 connection.exec_driver_sql("PRAGMA query_only = ON")
             else:
                 connection = connection.execution_options(postgresql_readonly=True)
-            try:
-                found = connection.exec_driver_sql(text)
-                if not found.returns_rows:
-                    raise UserError("The statement has no rows.", "Write one that selects.")
-                return list(found.keys()), [list(row) for row in found]
-            finally:
-                connection.rollback()
-                if connection.dialect.name == "sqlite":
-                    connection.exec_driver_sql("PRAGMA query_only = OFF")
+            answer = connection.exec_driver_sql(text)
+            if not answer.returns_rows:
+                raise UserError("The statement has no rows.", "Write one that selects.")
+            return list(answer.keys()), [list(row) for row in answer]
 
     def export(self, folder: Path) -> int:
         """Writes each file into the folder, named by release, architecture and content."""
@@ -288,10 +287,6 @@ def _where(place: str, *, create: bool) -> tuple[URL, str]:
         raise UserError(f"'{place}' names no database of PostgreSQL's with objects.", form)
     rest = url.difference_update_query(["objects"])
     return rest.set(drivername="postgresql+psycopg"), objects
-
-
-def _options(url: URL) -> dict[str, Any]:
-    return {"connect_args": {"timeout": _PATIENCE}} if url.drivername == "sqlite" else {}
 
 
 def _comparable(rows: Iterable[Mapping[Any, Any]]) -> list[tuple[Any, ...]]:

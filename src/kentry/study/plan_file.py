@@ -8,6 +8,7 @@ search asks for commits by what is known of others, so it takes a few rounds.
 """
 
 import contextlib
+import functools
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -51,7 +52,8 @@ class _Units(Executor):
     """Answers with what was performed; performs the unit `wanted`, or takes note of `missing`."""
 
     def __init__(self, wanted: str = "") -> None:
-        self.wanted: dict[str, Unit | None] = {wanted: None} if wanted else {}
+        self._wanted = wanted
+        self._unit: Unit | None = None
         self.missing: dict[str, Unit] = {}
         self.known = 0
         self.outcome: Outcome | None = None
@@ -62,8 +64,8 @@ class _Units(Executor):
         if isinstance(unit.source, Path):
             return _Later(lambda: perform(unit))
         key = _key(unit)
-        if key in self.wanted:
-            self.wanted[key] = unit
+        if key == self._wanted:
+            self._unit = unit
         elif read_json(_kept(key)):
             self.known += 1
         else:
@@ -71,11 +73,10 @@ class _Units(Executor):
         return _Later(lambda: self._answer(key, unit))
 
     def _answer(self, key: str, unit: Unit) -> Outcome:
-        for wanted, own in self.wanted.items():
-            if own:
-                self.outcome = perform(own)
-                _keep(wanted, self.outcome)
-                raise _Ended
+        if self._unit:
+            self.outcome = perform(self._unit)
+            _keep(self._wanted, self.outcome)
+            raise _Ended
         if self.missing:
             raise _Ended
         known = read_json(_kept(key))
@@ -95,7 +96,10 @@ def written(file: Path, argv: Sequence[str]) -> Iterator[None]:
     units = _Units()
     with contextlib.suppress(_Ended), performed_by(units):
         yield
-    lines = [f"{_line(argv, key)}  # {_label(unit)}\n" for key, unit in units.missing.items()]
+    lines = [
+        f"{_line(argv, key)}  # {printable(unit.label or unit.spec)}\n"
+        for key, unit in units.missing.items()
+    ]
     write_atomically(file, "".join(lines))
     if lines:
         say(f"{len(lines)} of {len(lines) + units.known} kernels are to be measured: {file}")
@@ -122,7 +126,7 @@ def _key(unit: Unit) -> str:
     if isinstance(unit.source, Revision):
         source = unit.source.commit
     facts = {
-        "kentry": cache.code_digest(),
+        "kentry": _code(),
         # A tree's spec has its path, and a commit is the same in each.
         "kernel": source or unit.spec,
         "arch": unit.arch,
@@ -132,6 +136,12 @@ def _key(unit: Unit) -> str:
         "anew": unit.anew is not None,
     }
     return digest_of(msgspec.to_builtins(facts, enc_hook=str))[:_KEY_DIGITS]
+
+
+@functools.cache
+def _code() -> str:
+    """The hash of kentry's own files, which a plan of many units reads once."""
+    return cache.code_digest()
 
 
 def _kept(key: str) -> Path:
@@ -150,7 +160,3 @@ def _line(argv: Sequence[str], key: str) -> str:
     at = next(i for i, word in enumerate(argv) if word.partition("=")[0] == "--plan")
     rest = argv[at + (1 if "=" in argv[at] else 2) :]
     return shlex.join(["kentry", *argv[:at], "--on", f"unit:{key}", *rest])
-
-
-def _label(unit: Unit) -> str:
-    return printable(unit.label or unit.spec)
