@@ -351,7 +351,7 @@ def test_a_table_sorts_by_its_headings_and_its_sum_stays_below(
     assert page.inner_text("table.sorts tfoot th") == "all"
     # The name of a kind leads to its functions.
     page.click("table.sorts tbody a >> text=execve")
-    page.wait_for_function("document.activeElement.parentElement.open")
+    page.wait_for_selector("details[open] > :focus")
     assert complaints == []
     page.context.close()
 
