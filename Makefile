@@ -76,6 +76,12 @@ bench-bisect: test-setup
 bench-fleet: test-setup
 	$(PYTHON) -m bench.fleet
 
+# Hours the first time, and it goes on where it was stopped: every kernel of Debian's archive, and
+# their history as a site.  HISTORY, its options: --arch arm64 --flavour arm64 --no-sources.
+FOLDER ?= build/history
+history: test-setup
+	$(PYTHON) scripts/history.py $(FOLDER) $(HISTORY)
+
 # An hour, and it goes on where it was stopped: how many mutants of the code the unit tests kill.
 mutants: test-setup
 	nice $(PYTHON) -m bench.mutants $(MUTANTS)
@@ -110,4 +116,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native build demo dist
 
-.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect bench-fleet mutants honesty contexts docs site site-pages man clean
+.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect bench-fleet history mutants honesty contexts docs site site-pages man clean

@@ -21,28 +21,28 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 630,
+    "(loose)": 631,
     "arch": 1656,
     "boot": 2538,
-    "commands": 3708,
-    "compare": 2387,
+    "commands": 3759,
+    "compare": 2389,
     "count": 1933,
     "host": 2008,
     "importing": 448,
-    "kernels": 4130,
+    "kernels": 4141,
     "machines": 1305,
     "models": 986,
     "path": 1257,
-    "results": 3429,
-    "show": 6337,
+    "results": 3457,
+    "show": 6651,
     "stats": 693,
-    "store": 340,
-    "study": 3083,
+    "store": 333,
+    "study": 3422,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 41015
+TESTS_BUDGET = 41370
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

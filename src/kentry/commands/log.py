@@ -29,7 +29,7 @@ EXAMPLES = (
 )
 _MOST_NAMED = 60
 _RANGE = re.compile(r"([^:]+?)\.\.([^:./][^:]*)?")
-_EVERY_VERSION = re.compile(r"(debian:[^,]*)\.\*(,.*)?")
+_EVERY_VERSION = re.compile(r"((?:debian|source):[^,]*)\.\*(,.*)?")
 _COMMITS = {"without a range of commits, A..B": lambda options: options.range()}
 
 
@@ -40,7 +40,8 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
     kernels: tuple[str, ...] = operand(
         nargs="+",
         metavar="KERNELS",
-        help="commits, A..B; or kernels in order, debian:6.1.* being all versions that Debian has",
+        help="commits, A..B; or kernels in order, debian:6.1.* being all versions that Debian has,"
+        " and source:6.1.* all of its sources",
     )
     every: int | None = option(
         "--every N",

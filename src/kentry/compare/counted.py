@@ -58,10 +58,12 @@ def compare(
     names: list[str] | None = None,
     metrics: Sequence[str] = (),
     threshold: float | None = None,
+    *,
+    brief: bool = False,
 ) -> Comparison:
     """Compares every case that both have, or those named; UserError when there is none."""
     # `metrics` are exact ones beside instructions, or ALL; changes of time up to `threshold`, a
-    # fraction, are none.
+    # fraction, are none.  A `brief` one has functions, and nothing else of the paths.
     one_architecture(old, new, "Compare two kernels of one.")
     wanted = names or [case.name for case in old.cases]
     pairs = [(a, b) for a, b in ((old.case(name), new.case(name)) for name in wanted) if a and b]
@@ -75,7 +77,7 @@ def compare(
     if of_program:
         cases = of_recordings(old, new, names)
     else:
-        cases = [compare_case(sides) for sides in both]
+        cases = [compare_case(sides, brief=brief) for sides in both]
     if not of_program and any(shared_metrics(a, b) for a, b in pairs):
         # It loads numpy and scipy, which exact counts do not need.
         from kentry.compare.timed import compare_timed
@@ -101,7 +103,7 @@ def compare(
     if alone:
         notes.append(caveats.one_context(", ".join(alone)))
     chosen = choose_metrics(counted, metrics) if metrics else ()
-    more = (row for sides in both for row in _metric_rows(sides, chosen))
+    more = (row for sides in both for row in _metric_rows(sides, chosen)) if chosen else ()
     order = {case.name: index for index, case in enumerate(old.cases)}
     return Comparison(
         tool=new.tool,
@@ -128,7 +130,7 @@ def _nothing_in_common(
     )
 
 
-def compare_case(sides: Sides) -> CaseComparison:
+def compare_case(sides: Sides, *, brief: bool = False) -> CaseComparison:
     """Compares one case; its two sides may be two states of a case in one recording."""
     # Where the count depends on the context, `new` is the old value with each function's change:
     # contexts.py.  If the value's own path was not recorded, the functions are of another context.
@@ -152,9 +154,9 @@ def compare_case(sides: Sides) -> CaseComparison:
             if not old.case.modal_path:
                 path = sum(row.old for row in functions)
                 notes.append(caveats.functions_of_context(name, path, before))
-    alike = sides.identical_paths if before == after else None
+    alike = sides.identical_paths if before == after and not brief else None
     of_floor = old.recording.is_floor or new.recording.is_floor
-    add_up = [len(side.path or ()) for side in sides] == [before, after]
+    add_up = not brief and [len(side.path or ()) for side in sides] == [before, after]
     if not of_floor:
         functions = _with_renames(functions, sides)
     return CaseComparison(

@@ -223,16 +223,28 @@ def _problems(roots: Sequence[Archive]) -> list[str]:
 
 
 def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
-    """List the specs of all versions of debian:VERSION in the archive, oldest first; UserError."""
-    pattern = name_pattern(arch, spec.options.get("flavour"))
-    roots = _roots(arch)
+    """List all versions of debian:VERSION or source:VERSION in the archive, oldest first."""
+    # UserError where there is none.  All releases with a source have it for this machine.
+    of_source = spec.kind == "source"
+    pattern = _SOURCE if of_source else name_pattern(arch, spec.options.get("flavour"))
+    roots = _roots(host_arch() if of_source else arch)
     versions = [
         package.version for package in fitting(_listed(roots, pattern, update), spec.value, pattern)
     ]
     if not versions:
-        raise _not_found(roots, spec, arch, update)
+        raise (
+            _no_source(roots, spec, update) if of_source else _not_found(roots, spec, arch, update)
+        )
     more = "".join(f",{name}={value}" for name, value in spec.options.items())
-    return [f"debian:{version}{more}" for version in dict.fromkeys(versions)]
+    return [f"{spec.kind}:{version}{more}" for version in dict.fromkeys(versions)]
+
+
+def flavours(arch: Arch, update: Update) -> list[str]:
+    """List the flavours that the archive's kernels for `arch` have."""
+    pattern = f"linux-image-{_ABI}-(?P<flavour>.*)"
+    names = [re.fullmatch(pattern, own.package) for own in _listed(_roots(arch), pattern, update)]
+    known = {name["flavour"].removesuffix("-unsigned") for name in names if name}
+    return sorted(name for name in known if not name.endswith("-dbg"))
 
 
 def kernel_parts(candidates: list[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
@@ -310,16 +322,11 @@ def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> 
     from debian.debian_support import Version
 
     problems = _problems(roots)
-    pattern = name_pattern(arch, spec.options.get("flavour"))
-    any_flavour = f"linux-image-{_ABI}-(?P<flavour>.*)"
-    candidates = _listed(roots, any_flavour, update)
-    if not candidates and problems:
+    named = _listed(roots, name_pattern(arch, spec.options.get("flavour")), update)
+    known = flavours(arch, update)
+    if not known and problems:
         return lists_error(problems)
-    named = [package for package in candidates if re.fullmatch(pattern, package.package)]
-    if candidates and not named:
-        names = [re.fullmatch(any_flavour, package.package) for package in candidates]
-        flavours = {name["flavour"].removesuffix("-unsigned") for name in names if name}
-        known = sorted(name for name in flavours if not name.endswith("-dbg"))
+    if known and not named:
         return UserError(
             f"Debian has no kernels of flavour '{spec.options.get('flavour')}' for {arch.debian}.",
             f"Flavours that exist: {', '.join(known)}.",
@@ -335,20 +342,24 @@ def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> 
     )
 
 
+def _no_source(roots: Sequence[Archive], spec: Spec, update: Update) -> KentryError:
+    listed = _listed(roots, _SOURCE, update)
+    if not listed and (problems := _problems(roots)):
+        return lists_error(problems)
+    names = sorted({package.package.removeprefix("linux-source-") for package in listed})
+    return UserError(
+        f"Debian has no kernel source {spec.value}.",
+        f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
+    )
+
+
 def revision(spec: Spec, update: Update) -> Revision:
     """Find source:6.12's newest package, which is unpacked once: 2.5 GB; UserError, FetchError."""
     roots = _roots(host_arch())
     ends = (OLDEST, NEWEST)  # of kernels only
     packages = None if spec.value in ends else _search(roots, spec.value, _SOURCE, update)
     if not packages:
-        listed = _listed(roots, _SOURCE, update)
-        if not listed and (problems := _problems(roots)):
-            raise lists_error(problems)
-        names = sorted({package.package.removeprefix("linux-source-") for package in listed})
-        raise UserError(
-            f"Debian has no kernel source {spec.value}.",
-            f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
-        )
+        raise _no_source(roots, spec, update)
     root, (candidate,) = packages
     repository = Repository(f"package {candidate.sha256}")
     ids = read_json(repository.folder / _MANIFEST)

@@ -120,9 +120,9 @@ def of_commit(folder: Path, name: str) -> Revision:
     repository = Repository(f"git {objects}")
     repository.borrow_objects(objects, _git_path(folder, "shallow"))
     tree = in_folder(folder, "rev-parse", f"{commit}^{{tree}}").stdout.strip()
-    arguments = ("log", "-1", "--no-show-signature", "--format=%s", commit)
-    subject = in_folder(folder, *arguments).stdout.strip()
-    origin = {"kind": "tree", "commit": commit, "subject": printable(subject)}
+    arguments = ("log", "-1", "--no-show-signature", "--format=%cI %s", commit)
+    date, _, subject = in_folder(folder, *arguments).stdout.strip().partition(" ")
+    origin = {"kind": "tree", "commit": commit, "subject": printable(subject), "date": date}
     return Revision(repository, commit, tree, origin)
 
 

@@ -250,6 +250,8 @@ def of_side(side: str, caveat: Caveat) -> Caveat:
 
 
 CONFIG = "config-differs"
+# The kinds by which a comparison says what differs besides what was measured.
+DIFFERENCES = (differs.kind, CONFIG)
 # What begins the part of that note which names options.
 OF_ENTRY = "; of kernel entry: "
 config_differs = Template(

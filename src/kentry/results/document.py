@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import fields
 
-from kentry.errors import ContradictionError, RecordingError
+from kentry.errors import ContradictionError, RecordingError, UserError
+from kentry.host.cache import read_bytes
 from kentry.progress import printable
 
 # Every count fits in 64 bits, so that it can be divided as a float.
@@ -33,10 +34,10 @@ _PRINTABLE = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
 _DUMP_DEPTH = 3
 
 
-def schema_of(file: Path) -> str:
-    """Returns the schema that a JSON file names; empty where it is no such file."""
+def schema_of(file: Path, content: bytes | None = None) -> str:
+    """Returns the schema that a JSON file, or its `content`, names; empty where it is no such."""
     try:
-        return str(_load(file, "file", "")[0].get("schema"))
+        return str(_load(file, "file", "", content)[0].get("schema"))
     except RecordingError:
         return ""
 
@@ -44,22 +45,32 @@ def schema_of(file: Path) -> str:
 File = TypeVar("File", bound=Struct)
 
 
-def read_document(file: Path, form: type[File], remedy: str, *, printable: bool = True) -> File:
+def read_document(
+    file: Path,
+    form: type[File],
+    remedy: str,
+    content: bytes | None = None,
+    *,
+    printable: bool = True,
+) -> File:
     """Returns the document in `file`, of the schema of `form` or an older one; RecordingError."""
-    # Without `printable` texts may have control characters: some kinds have a tool's last lines.
+    # With `content`, the file is only named: that was read before.  Without `printable` texts may
+    # have control characters: some kinds have a tool's last lines.
     # Millions of new objects are alive until the end, so looking for garbage among them is in vain.
     gc.disable()
     try:
-        return _read(file, form, remedy, printable)
+        return _read(file, form, remedy, content, printable)
     finally:
         gc.enable()
 
 
-def _read(file: Path, form: type[File], remedy: str, printable: bool) -> File:
+def _read(
+    file: Path, form: type[File], remedy: str, content: bytes | None, printable: bool
+) -> File:
     schema = str(form.__struct_config__.tag)
     kind, _, known = schema.rpartition("/")
     what = kind.rpartition("/")[2]
-    document, may_be_unprintable = _load(file, what, remedy)
+    document, may_be_unprintable = _load(file, what, remedy, content)
     checksum = document.pop("checksum", None)
     own = document.get("schema")
     if not isinstance(own, str) or not own.startswith(f"{kind}/"):
@@ -92,13 +103,12 @@ def _read(file: Path, form: type[File], remedy: str, printable: bool) -> File:
         ) from err
 
 
-def _load(file: Path, what: str, remedy: str) -> tuple[dict[str, Any], bool]:
+def _load(file: Path, what: str, remedy: str, content: bytes | None) -> tuple[dict[str, Any], bool]:
     named = f"Name a {what}'s file, or a kernel's spec."
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(MOST_BYTES + 1)
-    except OSError as err:
-        raise RecordingError(f"{file} cannot be read: {err.strerror}.", named) from err
+        raw = read_bytes(file, named, MOST_BYTES + 1) if content is None else content
+    except UserError as err:
+        raise RecordingError(err.sentence, err.remedy) from err
     if len(raw) > MOST_BYTES:
         raise RecordingError(
             f"{file} is not a {what}: it has more than {MOST_BYTES >> 20} MiB.", named

@@ -780,9 +780,9 @@ def _contradictions_of_windows(case: CaseResult) -> Iterator[str]:
             yield f"has {times} windows of {count} instructions, but {own} in its contexts"
 
 
-def read_recording(file: Path) -> Recording:
-    """Returns the recording in `file`; RecordingError says where in the file it is wrong."""
-    return read_document(file, Recording, "Make it again with kentry record.")
+def read_recording(file: Path, content: bytes | None = None) -> Recording:
+    """Returns the recording in `file`, or in its `content`; RecordingError where it is wrong."""
+    return read_document(file, Recording, "Make it again with kentry record.", content)
 
 
 def write_recording(recording: Recording, file: Path) -> None:

@@ -5,6 +5,7 @@ A series (a row a patch), an ablation (what each config option adds), a bisectio
 changed a value), a log (its history), a check (a recording held against budgets), and imports.
 """
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -405,6 +406,10 @@ class Bisection(Struct, kw_only=True, tag_field="schema", tag="kentry/bisection/
         )
 
 
+# Linux's own: a package of 6.1.0-3 is of Linux 6.1.
+_RELEASE = re.compile(r"(?:debian|source):(\d+\.\d+(?:\.[1-9]\d*)?)")
+
+
 class Point(Struct, frozen=True, kw_only=True):
     """A kernel of the history; `place` counts from 0, those without a value too."""
 
@@ -432,9 +437,20 @@ class ChangePoint(Struct, frozen=True, kw_only=True):
     functions: Annotated[
         tuple[FunctionDelta, ...], about("Those that changed; the deltas add up to the place's")
     ]
+    found: Annotated[
+        tuple[str, ...],
+        about("Of a history: commits between the two kernels that a bisection named"),
+        OMITTED,
+    ] = ()
 
     def __post_init__(self) -> None:
         check_sum(self.names[-1], self.functions, self.delta)
+
+    @property
+    def releases(self) -> tuple[str, str] | None:
+        """The releases of Linux before and after, where both are packages and these differ."""
+        old, new = map(_RELEASE.match, (self.before, self.names[-1]))
+        return (old[1], new[1]) if old and new and old[1] != new[1] else None
 
 
 class CaseLog(Struct, frozen=True, kw_only=True):

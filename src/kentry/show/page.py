@@ -46,12 +46,23 @@ _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]+")
 _CHIP = 64
 
 
-def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
-    """Returns the whole page; `notes` are sentences about all documents."""
+def page(
+    documents: Sequence[Layout],
+    notes: Sequence[str] = (),
+    *,
+    links: Sequence[tuple[str, str]] = (),
+    more: str = "",
+) -> str:
+    """Returns the whole page; `notes` are sentences about all documents.
+
+    Of a site, `links` are its other pages, each a text and a file; `more` is a script of its own.
+    """
     script, style = _part("page.js"), _part("charts.css") + _part("page.css")
+    script += _part(more) if more else ""
     variables = {
         "documents": documents,
         "notes": notes,
+        "links": links,
         # The page's own files.
         "script": Markup(script),  # noqa: S704
         "style": Markup(style),  # noqa: S704
@@ -61,7 +72,12 @@ def page(documents: Sequence[Layout], notes: Sequence[str] = ()) -> str:
         "explained": explainer(),
         "written": datetime.now(UTC).date().isoformat(),
     }
-    text = _environment().get_template("base.html").render(variables) + "\n"
+    return rendered("base.html", variables)
+
+
+def rendered(template: str, variables: Mapping[str, Any]) -> str:
+    """Returns the template with what it shows escaped, and no character that hides another."""
+    text = _environment().get_template(template).render(variables) + "\n"
     return _RIGHT_TO_LEFT.sub("\u2068\\g<0>\u2069", _UNSEEN.sub("\ufffd", text))
 
 

@@ -5,6 +5,8 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import date
+from typing import Literal
 
 from kentry.results import studies
 from kentry.results.caveats import some
@@ -234,27 +236,33 @@ def _ends(values: Sequence[Real | None], unit: str) -> str:
     return f"{number(known[0])} to {number(known[-1])} {unit}" if known else ""
 
 
-def log_chart(log: studies.Log) -> Chart:
-    """Draws the values as steps, the changes as large dots."""
+def log_chart(log: studies.Log, *, by_date: bool = False) -> Chart:
+    """Draws the values as steps, the changes as large dots; by date those that have one."""
     changes = {
         point.place: (_direction(point.delta, log), f"change-{at}", f"{point.delta:+.6g}")
         for at, point in enumerate(log.changes, start=1)
     }
+    at = {point.place: point.place for point in log.points}
+    if by_date:
+        at = {p.place: date.fromisoformat(p.date[:10]).toordinal() for p in log.points if p.date}
+    known = [p for p in log.points if p.value is not None and p.place in at]
+    known.sort(key=lambda point: at[point.place])
     points = [
         charts.Point(
-            point.place,
-            point.value,
+            at[point.place],
+            point.value or 0,
             f"{_short(point.name)} {point.title}: {number(point.value)} {log.unit}",
             *changes.get(point.place, ()),
         )
-        for point in log.points
-        if point.value is not None
+        for point in known
     ]
-    label = f"{log.case}: {log.unit} of each kernel, oldest first"
+    order = "by date" if by_date else "oldest first"
+    label = f"{log.case}: {log.unit} of each kernel, {order}"
     # The releases or the months of a few, because a place says nothing.
-    few = log.points[:: -(-len(log.points) // _LABELLED)]
-    named = [(p.place, p.date[:7] or p.name.rpartition(":")[2][-_NAME:]) for p in few]
-    drawing = charts.line(points, label, "kernel", log.unit, shape="steps", named=named)
+    few = known[:: -(-len(known) // _LABELLED)]
+    named = [(at[p.place], p.date[:7] or p.name.rpartition(":")[2][-_NAME:]) for p in few]
+    shape: Literal["dots", "steps"] = "dots" if by_date else "steps"
+    drawing = charts.line(points, label, "kernel", log.unit, shape=shape, named=named)
     return Chart(drawing, "The large dots are the changes; a hollow one is for the better.")
 
 
@@ -299,6 +307,7 @@ def _change_folds(
         blocks: list[Block] = []
         if others := ", ".join(map(_short, point.names[:-1])):
             blocks.append(Prose(f"or one before it, which has no value: {others}", first="  "))
+        blocks += [Prose(f"A bisection named {commit}.", first="  ") for commit in point.found]
         if point.functions:
             blocks.append(Deltas(point.functions, int(point.old), int(point.new), shown))
         yield from ("", Fold(title, blocks, f"{prefix}change-{index}", open=True))

@@ -9,7 +9,6 @@ finds all that the index names, any number may write at once, and what is added 
 
 import contextlib
 import gzip
-import tempfile
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -297,18 +296,12 @@ def _comparable(rows: Iterable[Mapping[Any, Any]]) -> list[tuple[Any, ...]]:
 def _rows(name: str, content: bytes) -> tuple[dict[str, Any], Sequence[dict[str, Any]]]:
     """The rows of both tables for a file; RecordingError where it is no result of kentry's."""
     key = sha256(content).hexdigest()
-    with tempfile.NamedTemporaryFile(suffix=".json") as copy:
-        copy.write(content)
-        copy.flush()
-        try:
-            schema = schema_of(Path(copy.name))
-            if not schema.startswith("kentry/"):
-                raise RecordingError(f"{name} is no result of kentry's.", "Name a file that is.")
-            recording = None
-            if schema.startswith("kentry/recording/"):
-                recording = read_recording(Path(copy.name))
-        except RecordingError as err:
-            raise RecordingError(err.sentence.replace(copy.name, name), err.remedy) from err
+    schema = schema_of(Path(name), content)
+    if not schema.startswith("kentry/"):
+        raise RecordingError(f"{name} is no result of kentry's.", "Name a file that is.")
+    recording = None
+    if schema.startswith("kentry/recording/"):
+        recording = read_recording(Path(name), content)
     document = {"sha256": key, "schema": schema, "added": time.time(), **_facts(recording)}
     if not recording:
         return document, []

@@ -49,8 +49,7 @@ _LAST_CHARACTERS = 400
 _ASKED, _STEPS, _PROVISIONAL = "bisection.json", "steps.jsonl", "provisional.json"
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """New less old in the metric's unit; `functions` are those of an exact one of instructions.
 
     `low` and `high` are the ends of its interval; an exact difference is all three.  None where it
@@ -110,7 +109,12 @@ class Pair:
     def comparison(self) -> Comparison:
         """The comparison of all cases."""
         metrics = [self.metric] if self.metric.startswith(ABOUT_PATHS) else []
-        return compare(self.old, self.new, list(self.cases), metrics)
+        return compare(self.old, self.new, list(self.cases), metrics, brief=True)
+
+    def differing(self) -> list[str]:
+        """What differs beside the kernel: the emulator, the config, and so on."""
+        notes = [note for note in self.comparison.caveats if note["kind"] in caveats.DIFFERENCES]
+        return [note["text"].partition(" differs")[0] for note in notes]
 
     def difference(self, case: str) -> Difference:
         """Returns the difference of one case; UserError where a side does not have the metric."""

@@ -3,8 +3,9 @@
 
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from kentry.count import cache
 from kentry.errors import KernelError
@@ -17,9 +18,8 @@ from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS, Recording
 from kentry.results.studies import CaseLog, ChangePoint, Log, Point
 from kentry.study.bisection import MisledError, Question, Search, measure_ends
-from kentry.study.commits import Commits, Measurer, Pair, sums, value
+from kentry.study.commits import Commits, Difference, Measurer, Pair, sums, value
 from kentry.study.plan import Unit, outcomes, perform
-from kentry.study.series import DIFFERENCES
 
 
 def log_tree(
@@ -106,6 +106,41 @@ def _changes_of_commits(
     return changes
 
 
+class Neighbours(NamedTuple):
+    """Two kernels by their place, between which none has a value, and how they differ."""
+
+    old: int
+    new: int
+    difference: Difference
+
+
+def followed(
+    first: Real, steps: Iterable[Neighbours], names: Sequence[str], titles: Mapping[int, str]
+) -> Iterator[tuple[int, Real, list[ChangePoint], list[Caveat]]]:
+    """Yields for each step its place, the value there, and the change, or that none is known."""
+    # A value is the first one and all differences, each in the context that both sides have.
+    old = first
+    for last, index, apart in steps:
+        new, change, notes = old + apart.delta, list[ChangePoint](), list[Caveat]()
+        if apart.low is None:
+            notes.append(caveats.undecided_between(names[last], names[index]))
+        if apart.is_sure:
+            change = [
+                ChangePoint(
+                    place=index,
+                    before=names[last],
+                    names=tuple(names[last + 1 : index + 1]),
+                    title=titles[index],
+                    old=old,
+                    new=new,
+                    delta=apart.delta,
+                    functions=apart.changed,
+                )
+            ]
+        yield index, new, change, notes
+        old = new
+
+
 def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     """The history of kernels in order, or of recordings; KernelError where none has a value."""
     cases = units[0].measurement.cases
@@ -121,37 +156,26 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
         raise KernelError("No kernel of the list could be measured.", "Look at the reasons above.")
     measured = sorted(recordings)
     titles = {index: f"Linux {kernel.kernel['release']}" for index, kernel in recordings.items()}
-    values: dict[str, dict[int, Real]] = {
-        case: {measured[0]: value(recordings[measured[0]], case, INSTRUCTIONS)} for case in cases
-    }
-    changes: dict[str, list[ChangePoint]] = {case: [] for case in cases}
-    notes: list[Caveat] = []
+    names = [unit.spec for unit in units]
+    steps: dict[str, list[Neighbours]] = {case: [] for case in cases}
     differing: dict[str, list[str]] = {}
     for last, index in itertools.pairwise(measured):
         pair = Pair(recordings[last], recordings[index], cases)
-        names = [unit.spec for unit in units[last : index + 1]]
         for case in cases:
-            apart, old = pair.difference(case), values[case][last]
-            values[case][index] = new = old + apart.delta
-            if apart.low is None:
-                notes.append(caveats.undecided_between(names[0], names[-1]))
-            if apart.is_sure:
-                changes[case].append(
-                    ChangePoint(
-                        place=index,
-                        before=names[0],
-                        names=tuple(names[1:]),
-                        title=titles[index],
-                        old=old,
-                        new=new,
-                        delta=apart.delta,
-                        functions=apart.changed,
-                    )
-                )
-        for caveat in pair.comparison.caveats:
-            if caveat["kind"] in DIFFERENCES:
-                what = caveat["text"].partition(" differs")[0]
-                differing.setdefault(what, []).append(names[-1])
+            steps[case].append(Neighbours(last, index, pair.difference(case)))
+        for what in pair.differing():
+            differing.setdefault(what, []).append(names[index])
+    values: dict[str, dict[int, Real]] = {}
+    changes: dict[str, list[ChangePoint]] = {}
+    notes: list[Caveat] = []
+    for case in cases:
+        first = value(recordings[measured[0]], case, INSTRUCTIONS)
+        values[case] = {measured[0]: first}
+        changes[case] = []
+        for index, new, change, undecided in followed(first, steps[case], names, titles):
+            values[case][index] = new
+            changes[case] += change
+            notes += undecided
     for case, own in values.items():
         notes += sums(case, ((recordings[index], count) for index, count in own.items()))
     notes += [caveats.differs_from_before(what, some(at)) for what, at in differing.items()]

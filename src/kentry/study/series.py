@@ -45,8 +45,6 @@ from kentry.study import program
 from kentry.study.plan import Unit, outcomes, perform
 
 SERIES_FILE = "series.json"  # the result in a folder of rows, beside their recordings
-# Kinds of caveats by which a comparison says what differs besides what was measured.
-DIFFERENCES = ("differs", "config-differs")
 
 
 @dataclass(frozen=True)
@@ -301,7 +299,7 @@ def _first_to_last(
             differing += [
                 of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", caveat)
                 for caveat in whole.caveats
-                if caveat["kind"] in DIFFERENCES and caveat["text"] not in told
+                if caveat["kind"] in caveats.DIFFERENCES and caveat["text"] not in told
             ]
     return changes, differing
 
@@ -329,7 +327,7 @@ def _steps(
             names = [column.case for column in measured if column.arch == arch]
             known = _caveats_of(base[arch], names)
             new = [caveat for caveat in _caveats_of(recording, names) if caveat not in known]
-            new += [caveat for caveat in step.caveats if caveat["kind"] in DIFFERENCES]
+            new += [caveat for caveat in step.caveats if caveat["kind"] in caveats.DIFFERENCES]
             notes += [of_side(arch, caveat) if len(base) > 1 else caveat for caveat in new]
     return steps, notes
 

@@ -285,7 +285,7 @@ def test_several_cases_are_searched_among_the_same_recordings(
 ) -> None:
     pairs: Counter[tuple[int, int]] = Counter()
     monkeypatch.setattr(
-        study_commits, "compare", lambda old, new, cases, _: counted(pairs, old, new, cases)
+        study_commits, "compare", lambda old, new, cases, _, brief: counted(pairs, old, new, cases)
     )
     commits = [
         tree.commit(10 if place < 3 else 12, {"file": str(place)}, read=20 if place < 6 else 27)

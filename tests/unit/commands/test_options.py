@@ -15,7 +15,7 @@ COMMON = {"--help", "--verbose", "--quiet"}
 # several vector lengths; kentry import takes architectures that kentry cannot boot; kentry check
 # and kentry export write different formats.
 SEVERAL_MEANINGS = {"--output", "--vl", "--arch", "--format"}
-MOST = 191
+MOST = 192
 
 
 def leaves(parser: Parser) -> Iterator[Parser]:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""kentry history: the counts of all kernels in a store as a site of static pages."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kentry.commands.emit import emit
+from kentry.commands.options import STORE, TextOptions, operand, path_option
+from kentry.errors import EXIT_DONE, UserError
+from kentry.host.cache import no_space_is_an_error, write_atomically
+from kentry.progress import progress
+from kentry.show.blocks import Layout
+
+EXAMPLES = (
+    "kentry history results -o site",
+    "kentry history 'postgresql://db/kentry?objects=s3://kentry/objects' -o site",
+    "kentry store add results 6.12.json && kentry history results -o site",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TextOptions):
+    """What `kentry history` takes."""
+
+    store: str = operand(**STORE)
+    output: Path | None = path_option("-o", "--output", help="write the pages into the folder FILE")
+
+
+def run(options: Options) -> int:
+    """Writes each page that is new or says something else than before."""
+    from kentry.show.history import site
+    from kentry.study.history import history
+
+    folder = options.output
+    if not folder:
+        raise UserError("The site has no folder.", "Name one with -o.")
+    with no_space_is_an_error(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    written = total = 0
+    with progress(f"history of {options.store}") as update:
+        lines = history(options.store, update)
+        for name, text in site(lines, Path(options.store.partition("?")[0]).name):
+            file, total = folder / name, total + 1
+            update(None, f"writing {name}")
+            if not file.is_file() or file.read_text(encoding="utf-8") != text:
+                write_atomically(file, text)
+                written += 1
+    said = f"{folder / 'index.html'}: {written} of {total} pages written"
+    emit(options, lambda: Layout("history", "", "", [said]))
+    return EXIT_DONE

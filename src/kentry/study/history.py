@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The history of every case in a store: lines of kernels, and where a count changes in each.
+
+A line has the kernels that differ by their version alone, oldest first: those of one architecture,
+processor, flavour or config, compiler and command line.  What was read and compared once is in the
+cache, so a store with one more kernel costs one more reading and one more comparison a line.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime
+from functools import lru_cache
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+import kentry
+from kentry.arch import find_arch
+from kentry.count.cache import code_digest
+from kentry.errors import RecordingError, UserError
+from kentry.host.cache import cache_dir, digest_of, read_json, write_json
+from kentry.progress import Update, say
+from kentry.results import caveats
+from kentry.results.comparison import Real
+from kentry.results.document import read_document, to_json
+from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
+from kentry.results.studies import Answer, Bisection, ChangePoint, Log, Point
+from kentry.store.store import Store
+from kentry.study.commits import Difference, Pair
+from kentry.study.log import Neighbours, followed
+
+_DOCUMENTS = """SELECT sha256, schema FROM documents WHERE schema LIKE 'kentry/recording/%'
+    OR schema LIKE 'kentry/bisection/%' ORDER BY added, sha256"""
+# What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64.
+_VERSION = re.compile(r"^[\d.]+(-rc\d+)?(-\d+)?(\+(deb\d+[.+u\d]*|bpo))?[-+]?")
+_COMPILER = re.compile(r"(gcc|clang)\D*?(?:-\d+\D*?)?(\d+)\.\d")
+_BUILT = re.compile(r"\((\d{4}-\d\d-\d\d)\)$|(\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \w+ \d{4})$")
+# Kernels of reproducible builds say that they were built then.
+_NO_YEAR = 1990
+
+# What a process makes before it answers.
+_AT_ONCE = 8
+
+Made = TypeVar("Made", bound=Struct)
+# Of one thing to make: the store's place, and hashes of its files, then cases.
+Words = tuple[str, ...]
+
+
+class Counted(Struct, frozen=True):
+    """A case of a kernel: its instructions, and those of each function of its commonest path."""
+
+    value: int
+    functions: tuple[tuple[str, int], ...]
+
+
+class Kernel(Struct, frozen=True, kw_only=True):
+    """What the history needs of a recording; `line` has all that sets it apart from other lines."""
+
+    sha256: str
+    tool: dict[str, str]
+    name: str
+    title: str
+    version: str
+    date: str
+    arch: str
+    line: tuple[str, ...]
+    words: tuple[str, ...]
+    cases: dict[str, Counted]
+
+
+class Compared(Struct, frozen=True):
+    """Two kernels of a line: the difference of each case, and what differs beside the kernel."""
+
+    cases: dict[str, Difference]
+    differing: tuple[str, ...]
+
+
+class Line(Struct, frozen=True):
+    """Kernels in order, with a log for each case that some of them have."""
+
+    name: str
+    kernels: tuple[Kernel, ...]
+    logs: dict[str, Log]
+
+
+def history(place: str, update: Update) -> list[Line]:
+    """Returns the lines of the store at `place`; UserError where it has no counts at all."""
+    documents = Store(place).query(_DOCUMENTS)[1]
+    recordings = [key for key, schema in documents if schema.startswith("kentry/recording/")]
+    bisections = [key for key, _ in documents if key not in set(recordings)]
+    read = _all(Kernel, _kernel, [(place, key) for key in recordings], "reading", update)
+    kernels = [kernel for kernel in read if kernel.cases]
+    if not kernels:
+        raise UserError(
+            f"{place} has no recording with counts.", "Add some: kentry store add STORE FILE..."
+        )
+    lines: dict[tuple[Any, ...], list[Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        lines[kernel.line, kernel.words].append(kernel)
+    ordered = [sorted(own, key=_order) for _, own in sorted(lines.items())]
+    pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for own in ordered:
+        for case in _cases(own):
+            for old, new in pairwise(_with_case(own, case)):
+                pairs[old.sha256, new.sha256].append(case)
+    wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
+    compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
+    found = _found(place, bisections)
+    return [
+        Line(
+            _name(own[0], ordered),
+            tuple(own),
+            {case: _log(_with_case(own, case), case, compared, found) for case in _cases(own)},
+        )
+        for own in sorted(ordered, key=lambda own: (-len(own), own[0].line, own[0].words))
+    ]
+
+
+def _name(kernel: Kernel, lines: Iterable[Sequence[Kernel]]) -> str:
+    """What sets a line apart; of the command line what others of the processor do not have."""
+    arch, cpu, *made = kernel.line
+    alike = [set(own[0].words) for own in lines if own[0].line[:2] == (arch, cpu)]
+    words = [word for word in kernel.words if word not in set[str].intersection(*alike)]
+    plain = (arch, find_arch(arch).debian, "-")
+    return ", ".join((f"{arch} {cpu}", *(part for part in made if part not in plain), *words))
+
+
+def _all(
+    form: type[Made], make: Callable[..., Made], wanted: Sequence[Words], what: str, update: Update
+) -> list[Made]:
+    """What `make` makes of each, on all processors; what it made before is in the cache."""
+    made: dict[Words, Made] = {}
+    missing: dict[Words, Path] = {}
+    for words in wanted:
+        # A place is where what has this hash was found.
+        made_of = {"of": words[1:], "as": form.__name__, "code": _code()}
+        file = cache_dir("histories") / f"{digest_of(made_of)}.json"
+        try:
+            made[words] = msgspec.convert(read_json(file), form)
+        except msgspec.ValidationError:
+            missing[words] = file
+    if missing:
+        with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
+            # Neighbours are compared by one process, which reads each recording once.
+            order = list(missing)
+            parts = [order[at : at + _AT_ONCE] for at in range(0, len(order), _AT_ONCE)]
+            futures = {pool.submit(_each, make, part): part for part in parts}
+            try:
+                for future, part in futures.items():
+                    for words, own in zip(part, future.result(), strict=True):
+                        made[words] = own
+                        write_json(missing[words], to_json(own))
+                    update(len(made) / len(wanted), f"{what} {len(made)} of {len(wanted)}")
+            finally:
+                for future in futures:
+                    future.cancel()
+    return [made[words] for words in wanted]
+
+
+def _each(make: Callable[..., Made], parts: Sequence[Words]) -> list[Made]:
+    return [make(*words) for words in parts]
+
+
+@lru_cache(1)
+def _code() -> str:
+    folders = (Path(kentry.__file__).parent / name for name in ("compare", "study"))
+    return " ".join([code_digest(), *map(code_digest, folders)])
+
+
+# Of neighbours the older one was the newer one of those before.
+@lru_cache(2)
+def _recording(place: str, key: str) -> Recording:
+    return read_recording(Path(f"{place}: {key[:12]}"), Store(place).get(key))
+
+
+def _kernel(place: str, key: str) -> Kernel:
+    recording = _recording(place, key)
+    kernel, target = recording.kernel, recording.target
+    origin, release = kernel.get("origin") or {}, kernel.get("release") or ""
+    compiler = _COMPILER.search(kernel.get("compiler") or "")
+    config = f"{origin.get('config', '')} {origin.get('config_set', '')}".strip()
+    flavour = config or _VERSION.sub("", release)
+    is_package, commit = origin.get("kind") == "debian", origin.get("commit", "")
+    version = origin.get("version") or release
+    line = (
+        kernel["arch"],
+        str(target.get("processor") or target.get("cpu_model") or target.get("cpu") or "?"),
+        flavour or "-",
+        " ".join(compiler.groups()) if compiler else "-",
+    )
+    return Kernel(
+        sha256=key,
+        tool=recording.tool,
+        name=f"debian:{version}" if is_package else commit or kernel.get("spec") or release,
+        title=origin.get("subject") or f"Linux {release}",
+        version=version,
+        date=_date(kernel),
+        arch=kernel["arch"],
+        line=line,
+        words=tuple(str(target.get("cmdline", "")).split()),
+        cases={
+            case.name: Counted(case.metrics[INSTRUCTIONS].value, case.functions)
+            for case in recording.cases
+            if INSTRUCTIONS in case.metrics and not recording.program
+        },
+    )
+
+
+def _date(kernel: Mapping[str, Any]) -> str:
+    """When its commit was made or, of a package, the day it was built, ISO 8601; or empty."""
+    match = _BUILT.search(kernel.get("banner") or "")
+    try:
+        if told := (kernel.get("origin") or {}).get("date") or (match and match[1]):
+            return datetime.fromisoformat(told).isoformat()
+        day = datetime.strptime(match[2] if match else "", "%a %b %d %H:%M:%S %Z %Y")
+    except (ValueError, TypeError):
+        return ""
+    return day.isoformat() if day.year >= _NO_YEAR else ""
+
+
+def _order(kernel: Kernel) -> tuple[Any, ...]:
+    from debian.debian_support import NativeVersion
+
+    # A release candidate comes before its release.
+    version = re.sub(r"[^\w.+~:-]", ".", kernel.version.replace("-rc", "~rc"))
+    try:
+        return (NativeVersion(version), kernel.date, kernel.name)
+    except ValueError:
+        return (NativeVersion("0"), kernel.date, kernel.name)
+
+
+def _cases(kernels: Iterable[Kernel]) -> list[str]:
+    return list(dict.fromkeys(case for kernel in kernels for case in kernel.cases))
+
+
+def _with_case(kernels: Iterable[Kernel], case: str) -> list[Kernel]:
+    """Those with the case, each kernel once: as it was added last."""
+    own = {kernel.name: kernel for kernel in kernels if case in kernel.cases}
+    return list(own.values())
+
+
+def _compared(place: str, old: str, new: str, *cases: str) -> Compared:
+    pair = Pair(_recording(place, old), _recording(place, new), cases)
+    apart = {case: pair.difference(case) for case in cases}
+    return Compared(apart, tuple(pair.differing()))
+
+
+def _found(place: str, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """The commits that bisections between two releases named: by both, architecture and case."""
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for key in keys:
+        try:
+            own = read_document(Path(key), Bisection, "", Store(place).get(key))
+        except (RecordingError, UserError) as err:
+            say(err.sentence)
+            continue
+        answers: list[Bisection | Answer] = [own, *own.others]
+        for answer in answers:
+            commits = [f'{one.commit[:12]} ("{one.subject}")' for one in answer.culprits]
+            of = own.arch, answer.case
+            found[own.good.commit, own.bad.commit, *of] = tuple(commits)
+            # The commit of a release says so.
+            found[own.good.subject, own.bad.subject, *of] = tuple(commits)
+    return found
+
+
+def _log(
+    kernels: Sequence[Kernel],
+    case: str,
+    compared: Mapping[tuple[str, str], Compared],
+    found: Mapping[tuple[str, ...], tuple[str, ...]],
+) -> Log:
+    names = [kernel.name for kernel in kernels]
+    titles = {index: kernel.title for index, kernel in enumerate(kernels)}
+    between = [compared[old.sha256, new.sha256] for old, new in pairwise(kernels)]
+    steps = [Neighbours(at, at + 1, own.cases[case]) for at, own in enumerate(between)]
+    values: list[Real] = [kernels[0].cases[case].value]
+    changes: list[ChangePoint] = []
+    notes = [caveats.not_time()]
+    for _, new, change, undecided in followed(values[0], steps, names, titles):
+        values.append(new)
+        notes += undecided
+        for one in change:
+            ends = [f"Linux {name}" for name in one.releases or ()]
+            ends = ends or [one.before, one.names[-1]]
+            commits = found.get((*ends, kernels[0].arch, case), ())
+            changes.append(msgspec.structs.replace(one, found=commits))
+    differing: dict[str, list[str]] = defaultdict(list)
+    for own, name in zip(between, names[1:], strict=True):
+        for what in own.differing:
+            differing[what].append(name)
+    notes += [caveats.differs_from_before(what, caveats.some(at)) for what, at in differing.items()]
+    return Log(
+        tool=kernels[-1].tool,
+        origin={"what": f"{len(names)} kernels", "cpu": kernels[0].line[1]},
+        arch=kernels[0].arch,
+        case=case,
+        metric=INSTRUCTIONS,
+        unit=INSTRUCTIONS,
+        kernels=len(names),
+        points=tuple(
+            Point(place=at, name=own.name, title=own.title, date=own.date, value=values[at])
+            for at, own in enumerate(kernels)
+        ),
+        changes=tuple(changes),
+        caveats=tuple(notes),
+    )

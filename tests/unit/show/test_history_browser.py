@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The site of a history in a real browser, from its folder and without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
+
+from kentry.cli import main
+from tests.browser import browser as browser
+from tests.browser import opened
+from tests.unit.show.pages import HOSTILE
+from tests.unit.study.test_history import DAYS, package, stored
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two lines of three kernels; one function has a hostile name."""
+    folder = tmp_path_factory.mktemp("history")
+    recordings = [
+        package(
+            f"6.12.{at}-1",
+            {"read": [("a", 10), (HOSTILE, 10 + at)], "write": [("a", 9)]},
+            DAYS[at],
+            cpu=cpu,
+        )
+        for cpu in ("max", "cortex-a76")
+        for at in range(3)
+    ]
+    place = stored(folder, recordings)
+    assert main(["history", place, "-o", str(folder / "site")]) == 0
+    return folder / "site"
+
+
+def test_every_page_can_be_read_and_nothing_complains(browser: Browser, site: Path) -> None:
+    for file in site.glob("*.html"):
+        page, complaints = opened(browser, file, viewport={"width": 400, "height": 900})
+        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert complaints == []
+        page.context.close()
+
+
+def test_two_kernels_are_compared_and_the_address_names_them(browser: Browser, site: Path) -> None:
+    page, complaints = opened(browser, site / "compare.html")
+    page.wait_for_selector("#answer table")
+    page.select_option("select >> nth=0", "0")
+    page.select_option("select >> nth=1", "2")
+    rows = page.locator("#answer > .wide tbody tr").all_inner_texts()
+    assert [row.split() for row in rows] == [
+        ["read", "20", "22", "+2"],
+        ["write", "9", "9", "0"],
+    ]
+    page.click("#answer summary")
+    cells = page.locator("#answer details tbody tr > *").all_inner_texts()
+    assert cells == [HOSTILE, "10", "12", "+2"]
+    assert page.url.endswith("#0..2")
+    again, _ = opened(browser, site / "compare.html")
+    again.goto(page.url)
+    again.wait_for_selector("#answer details")
+    assert again.locator("#answer summary").inner_text() == "read +2"
+    assert complaints == []
+    for one in (page, again):
+        one.context.close()
+
+
+def test_a_change_leads_from_the_overview_to_its_functions(browser: Browser, site: Path) -> None:
+    page, complaints = opened(browser, site / "index.html")
+    page.click("text=debian:6.12.2-1 >> nth=0")
+    page.wait_for_selector("details[open]")
+    assert page.locator("details[open] tbody tr").count() == 1
+    assert page.locator("details[open] tfoot").inner_text().split() == ["all", "+1"]
+    page.click("text=Compare two kernels")
+    page.wait_for_selector("#answer table")
+    assert complaints == []
+    page.context.close()

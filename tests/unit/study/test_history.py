@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The history of a store: which kernels are in one line, in which order, and where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kentry.cli import main
+from kentry.results.document import dump, to_json
+from kentry.results.recording import Recording, write_recording
+from kentry.store.store import Store
+from kentry.study import history
+from tests.builders import recording
+from tests.golden import test_golden
+from tests.unit.show.pages import HOSTILE, Page
+
+DAYS = ("2026-01-09", "2026-02-01", "2026-03-05", "2026-04-02", "2026-05-01")
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+def package(
+    version: str,
+    counts: Mapping[str, Sequence[tuple[str, int]]],
+    date: str = DAYS[0],
+    *,
+    flavour: str = "arm64",
+    compiler: str = "gcc-12 (Debian 12.2.0-14) 12.2.0",
+    cpu: str = "max",
+    words: str = "nokaslr",
+) -> Recording:
+    """A recording of a kernel of Debian's."""
+    release = f"{version.partition('-')[0]}+deb12-{flavour}"
+    kernel = {
+        "spec": "debian:6.12",
+        "release": release,
+        "banner": f"Linux version {release} ({compiler}) #1 SMP Debian {version} ({date})",
+        "compiler": compiler,
+        "origin": {"kind": "debian", "version": version},
+    }
+    return recording(counts, kernel=kernel, target={"processor": cpu, "cmdline": words})
+
+
+def stored(tmp_path: Path, recordings: Sequence[Recording]) -> str:
+    """The place of a store that has them, added in this order."""
+    folder, place = tmp_path / "files", str(tmp_path / "store")
+    folder.mkdir(exist_ok=True)
+    store = Store(place, create=True)
+    for number, one in enumerate(recordings):
+        write_recording(one, folder / f"{number}.json")
+        assert [own.error for own in store.add([folder / f"{number}.json"])] == [None]
+    return place
+
+
+def lines_of(place: str) -> list[history.Line]:
+    return history.history(place, lambda fraction, now: None)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+
+
+def rising(*values: int) -> list[Recording]:
+    """Releases 6.12.9, 6.12.10, ... of one line, in which read has these counts."""
+    return [
+        package(f"6.12.{9 + at}-1", {"read": [("a", 10), ("b", value - 10)]}, DAYS[at])
+        for at, value in enumerate(values)
+    ]
+
+
+def test_kernels_are_in_the_order_of_versions_and_changes_are_where_counts_differ(
+    tmp_path: Path,
+) -> None:
+    one, two, three, four = rising(20, 20, 27, 22)
+    place = stored(tmp_path, [four, one, three, two])
+    [line] = lines_of(place)
+    log = line.logs["read"]
+    names = ["debian:6.12.9-1", "debian:6.12.10-1", "debian:6.12.11-1", "debian:6.12.12-1"]
+    assert [point.name for point in log.points] == names
+    assert [point.date[:10] for point in log.points] == list(DAYS[:4])
+    told = [(one.names, one.old, one.new, one.releases) for one in log.changes]
+    assert told == [
+        ((names[2],), 20, 27, ("6.12.10", "6.12.11")),
+        ((names[3],), 27, 22, ("6.12.11", "6.12.12")),
+    ]
+    assert [(own.name, own.delta) for own in log.changes[0].functions] == [("b", 7)]
+    # What the index has, which another part of kentry wrote.
+    statement = "SELECT value FROM history WHERE metric = 'instructions' ORDER BY package_version"
+    indexed = sorted(value for [value] in Store(place).query(statement)[1])
+    assert sorted(point.value or 0 for point in log.points) == indexed
+
+
+def test_a_line_has_one_processor_flavour_compiler_and_command_line(tmp_path: Path) -> None:
+    apart = [
+        {},
+        {"flavour": "rt-arm64"},
+        {"compiler": "gcc-14 (Debian 14.2.0-19) 14.2.0"},
+        {"cpu": "cortex-a76"},
+        {"words": "nokaslr mitigations=off"},
+    ]
+    counts = {"read": [("a", 10)]}
+    place = stored(
+        tmp_path, [package(version, counts, **own) for own in apart for version in ("1.2", "1.3")]
+    )
+    lines = lines_of(place)
+    assert {line.name: len(line.kernels) for line in lines} == dict.fromkeys(
+        [
+            "arm64 max, gcc 12",
+            "arm64 max, rt-arm64, gcc 12",
+            "arm64 max, gcc 14",
+            "arm64 cortex-a76, gcc 12",
+            "arm64 max, gcc 12, mitigations=off",
+        ],
+        2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "flavour"),
+    [
+        ("6.1.0-46-arm64", "arm64"),
+        ("6.12.117+deb12-cloud-amd64", "cloud-amd64"),
+        ("6.12.115+deb13.1-arm64-16k", "arm64-16k"),
+        ("6.12.74+deb13+1-rt-arm64", "rt-arm64"),
+        ("6.10.11+bpo-amd64", "amd64"),
+        ("7.0.0-rc3", ""),
+        ("6.12.95", ""),
+        ("7.0.0-rc3-next-20260101", "next-20260101"),
+    ],
+)
+def test_the_flavour_is_what_follows_the_version(release: str, flavour: str) -> None:
+    assert history._VERSION.sub("", release) == flavour
+
+
+def test_commits_of_a_tree_are_in_the_order_in_which_they_were_made(tmp_path: Path) -> None:
+    recordings = [
+        recording(
+            {"read": [("a", 10 + place)]},
+            kernel={
+                "release": "6.12.0",
+                "banner": "Linux version 6.12.0 #1 SMP Thu Jan  1 00:00:00 UTC 1970",
+                "origin": {
+                    "kind": "tree",
+                    "config": "tiny",
+                    "commit": f"{9 - place}" * 40,
+                    "subject": f"commit {place}",
+                    "date": f"2026-01-0{place}T10:00:00+02:00",
+                },
+            },
+        )
+        for place in (3, 1, 2)
+    ]
+    [line] = lines_of(stored(tmp_path, recordings))
+    assert [point.title for point in line.logs["read"].points] == [
+        "commit 1",
+        "commit 2",
+        "commit 3",
+    ]
+    assert [change.names for change in line.logs["read"].changes] == [("7" * 40,), ("6" * 40,)]
+
+
+def test_a_candidate_comes_before_its_release_and_a_kernel_counts_once(tmp_path: Path) -> None:
+    def built(release: str, count: int) -> Recording:
+        return recording({"read": [("a", count)]}, kernel={"release": release, "spec": release})
+
+    place = stored(tmp_path, [built("7.0.0", 5), built("7.0.0-rc2", 3), built("7.0.0-rc2", 4)])
+    [line] = lines_of(place)
+    # As it was added last.
+    assert [point.value for point in line.logs["read"].points] == [4, 5]
+
+
+def test_only_what_is_new_is_read_and_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *old, newest = rising(20, 21, 22, 23, 24)
+    place = stored(tmp_path, old)
+    lines_of(place)
+    kept = {file: file.stat().st_ino for file in (tmp_path / "cache/histories").iterdir()}
+    assert len(kept) == 4 + 3
+    lines_of(stored(tmp_path, [*old, newest]))
+    after = {file: file.stat().st_ino for file in (tmp_path / "cache/histories").iterdir()}
+    assert len(after) == 5 + 4
+    assert after.items() >= kept.items()
+    # What is damaged is made again.
+    damaged = min(kept)
+    damaged.write_text(damaged.read_text().replace("2", "3"))
+    [line] = lines_of(place)
+    assert [point.value for point in line.logs["read"].points] == [20, 21, 22, 23, 24]
+
+
+def test_a_commit_that_a_bisection_named_stands_at_its_change(tmp_path: Path) -> None:
+    place = stored(tmp_path, rising(20, 27))
+    document = to_json(test_golden.a_bisection()) | {"case": "read", "arch": "arm64"}
+    document["good"]["subject"], document["bad"]["subject"] = "Linux 6.12.9", "Linux 6.12.10"
+    file = tmp_path / "bisection.json"
+    file.write_text(dump(document))
+    assert [own.error for own in Store(place).add([file])] == [None]
+    [line] = lines_of(place)
+    [change] = line.logs["read"].changes
+    culprit = document["culprits"][0]
+    assert change.found[0].startswith(culprit["commit"][:12])
+    assert culprit["subject"] in change.found[0]
+
+
+def test_the_site_has_a_page_a_case_and_a_feed_of_what_got_worse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, site = stored(tmp_path, rising(20, 27, 25, 26)), tmp_path / "site"
+    assert main(["history", place, "-o", str(site)]) == 0
+    names = {file.name for file in site.iterdir()}
+    assert names == {"index.html", "case-read.html", "releases.html", "compare.html", "feed.xml"}
+    feed = ElementTree.fromstring((site / "feed.xml").read_bytes())
+    updated = [entry.findtext(f"{ATOM}updated") for entry in feed.iter(f"{ATOM}entry")]
+    assert updated == [f"{DAYS[3]}T00:00:00+00:00", f"{DAYS[1]}T00:00:00+00:00"]
+    assert feed.findtext(f"{ATOM}updated") == updated[0]
+    ids = [entry.findtext(f"{ATOM}id") or "" for entry in feed.iter(f"{ATOM}entry")]
+    assert len(set(ids)) == 2 and all(one.startswith("urn:uuid:") for one in ids)
+    # Every link leads to a file of the site.
+    links = [link.get("href") or "" for link in feed.iter(f"{ATOM}link")]
+    assert {link.partition("#")[0] for link in links} <= names
+    for link in links:
+        file, _, place_in_it = link.partition("#")
+        assert f'id="{place_in_it}"' in (site / file).read_text() or not place_in_it
+    before = {file.name: file.stat().st_mtime_ns for file in site.iterdir()}
+    capsys.readouterr()
+    assert main(["history", place, "-o", str(site)]) == 0
+    assert {file.name: file.stat().st_mtime_ns for file in site.iterdir()} == before
+    assert "0 of 5" in capsys.readouterr().out
+
+
+def test_names_from_anyone_stay_inside_the_folder_and_the_pages(tmp_path: Path) -> None:
+    counts = {"../../read": [(HOSTILE, 10)], "read": [("a", 5)], "Read": [("a", 6)]}
+    more = {"../../read": [(HOSTILE, 12)], "read": [("a", 7)], "Read": [("a", 8)]}
+    recordings = [package("6.12.9-1", counts), package(f"6.12.10-1{HOSTILE}", more, DAYS[1])]
+    place, site = stored(tmp_path, recordings), tmp_path / "deep" / "site"
+    assert main(["history", place, "-o", str(site)]) == 0
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["site"]
+    assert len(list(site.iterdir())) == 3 + 4
+    for file in site.iterdir():
+        assert "<script>document.title" not in file.read_text()
+    ElementTree.fromstring((site / "feed.xml").read_bytes())
+
+
+def test_a_store_without_counts_or_with_a_lost_object_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-o", str(tmp_path / "site")]
+    Store(str(tmp_path / "empty"), create=True)
+    assert main(["history", str(tmp_path / "empty"), *words]) == 2
+    assert main(["history", str(tmp_path / "none"), *words]) == 2
+    place = stored(tmp_path, rising(20, 27))
+    next((tmp_path / "store" / "objects").rglob("*.gz")).unlink()
+    assert main(["history", place, *words]) == 2
+    said = capsys.readouterr().err
+    assert "has lost its object" in said and "Traceback" not in said
+    assert main(["history", place]) == 2
+
+
+def test_the_comparison_page_has_every_count(tmp_path: Path) -> None:
+    place, site = stored(tmp_path, rising(20, 27)), tmp_path / "site"
+    assert main(["history", place, "-o", str(site)]) == 0
+    [document] = Page((site / "compare.html").read_text()).json
+    assert document["kernels"][1]["cases"]["read"][0] == 27
+    path = document["paths"][document["kernels"][1]["cases"]["read"][1]]
+    counted = {document["functions"][path[at]]: path[at + 1] for at in range(0, len(path), 2)}
+    assert counted == {"a": 10, "b": 17}
