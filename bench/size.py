@@ -24,12 +24,12 @@ BUDGET = {
     "(loose)": 631,
     "arch": 1656,
     "boot": 2538,
-    "commands": 3759,
+    "commands": 3760,
     "compare": 2389,
     "count": 1933,
     "host": 2008,
     "importing": 448,
-    "kernels": 4141,
+    "kernels": 4223,
     "machines": 1305,
     "models": 986,
     "path": 1257,
@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6651,
     "stats": 693,
     "store": 333,
-    "study": 3422,
+    "study": 3447,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 41370
+TESTS_BUDGET = 41588
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -118,7 +118,8 @@ class KernelOptions(options.MeasuredOptions):
         action="append",
         needs=A_KERNEL | A_SOURCE,
         help="config of a kernel that is built: tiny (kentry's smallest, the default), userland"
-        " (with a program the default), distro (Debian's own, trimmed) or a .config file; and"
+        " (with a program the default), distro (Debian's own, trimmed), a .config file, or one of"
+        " the source such as arch/arm64/configs/defconfig; and"
         " options on top of it, such as CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
     timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)

@@ -17,9 +17,12 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from statistics import median
 
 from kentry.arch import Arch
 from kentry.errors import BuildError, UserError
@@ -31,7 +34,7 @@ from kentry.kernels import compiler_warnings, config, image, made_of
 from kentry.kernels.config import Config, Request
 from kentry.kernels.debian import distro_config
 from kentry.kernels.kernel import Kernel
-from kentry.kernels.repository import FULL_DISK, Revision
+from kentry.kernels.repository import FULL_DISK, Repository, Revision
 from kentry.progress import Update
 
 _COMPILER = re.compile(r"(gcc|clang)(-\d+)?")
@@ -139,6 +142,7 @@ def check_tools(arch: Arch, family: str = "gcc") -> None:
 
 # Raised whenever the same source, config and compiler would make another kernel or manifest.
 _VERSION = 3
+_KEY_DIGITS = 16
 
 _LOG_LINES_SHOWN = 8
 _LOG_LINES_KEPT = 4000
@@ -194,6 +198,11 @@ class Build:
     toolchain: Toolchain
     pahole: str = ""
 
+    @cached_property
+    def place(self) -> Repository:
+        """Where it is compiled."""
+        return self.revision.repository.here()
+
     def key(self) -> str:
         """Return the SHA-256 of everything that decides what the kernel will be."""
         parts = {
@@ -202,6 +211,7 @@ class Build:
             "arch": self.arch.name,
             "config": self.config.text(),
             "whole": self.config.whole,
+            **({"config_file": self.config.file} if self.config.file else {}),
             "compiler": self.toolchain.identity,
             **({"pahole": self.pahole} if self.config.debug_info else {}),
             **({"debug_info": "kept"} if self.pahole and self.config.keeps_debug_info else {}),
@@ -213,7 +223,7 @@ class Build:
         # make compiles again only what an option touches.  Debug info touches all.
         begins = "file" if self.config.whole else "debug" if self.config.debug_info else "tiny"
         name = f"{self.arch.name}-{begins}-{self.toolchain.name}"
-        folder = self.revision.repository.folder
+        folder = self.place.folder
         # Neither's name begins with the other's: -fdebug-prefix-map compares no further.
         return (folder.with_name(f"anew-{folder.name}") if anew else folder) / name
 
@@ -225,7 +235,9 @@ def plan(revision: Revision, arch: Arch, request: Request, update: Update) -> Bu
     elif request.config == config.DISTRO:
         base = config.distro(distro_config(revision.version(), arch, update), arch)
     else:
-        base = config.of_file(Path(os.path.expanduser(request.config)))
+        # What is no file here may be one of the source.
+        is_here = Path(os.path.expanduser(request.config)).exists()
+        base = config.of_file(request.config, None if is_here else revision.file(request.config))
     asked = config.with_sets(base, request.sets)
     pahole = run([need("pahole"), "--version"]).stdout.strip() if asked.btf else ""
     return Build(revision, arch, asked, find_compiler(arch, request.compiler), pahole)
@@ -241,12 +253,32 @@ def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     hosts = dict(build.toolchain.links).get(build.toolchain.family, build.toolchain.family)
     check_tools(build.arch, hosts)
     sandbox.check()
-    # One build at a time for all that share the cache: each already uses every core.
-    slot = cache.held(cache.cache_dir("built") / "lock", update, "another kernel to be built")
-    with slot, cache.no_space_is_an_error(folder), build.revision.repository.locked(update):
+    # One build at a time on a machine: each already uses every core.  Each kernel is built once.
+    waits, key = "another kernel to be built", f"built-{build.key()[:_KEY_DIGITS]}"
+    slot = cache.held(build.place.folder.with_name("lock"), update, waits)
+    own = cache.held(cache.cache_dir("locks") / key, update, waits)
+    with own, slot, cache.no_space_is_an_error(folder), build.place.locked(update):
         if anew or not cache.read_manifest(folder):
             _make(build, folder, update, anew)
     return folder
+
+
+def typical_seconds(build: Build) -> tuple[float, int] | None:
+    """Return the median time of such builds here, and of how many; None where there was none.
+
+    Such are builds in the folder of this one, where make compiles only what has changed; without
+    any, whole ones of its architecture, compiler and kind of config.
+    """
+    known: dict[str, list[float]] = {"here": [], "whole": []}
+    for file in cache.cache_dir("built").glob("*/manifest.json"):
+        own = cache.read_json(file)
+        objects, seconds = Path(own.get("objects", "")), own.get("seconds")
+        if seconds and objects == build.objects() and not own["whole"]:
+            known["here"].append(seconds)
+        elif seconds and objects.name == build.objects().name and own["whole"]:
+            known["whole"].append(seconds)
+    times = known["here"] or known["whole"]
+    return (median(times), len(times)) if times else None
 
 
 def new_warnings(old: Build, new: Build) -> list[str] | None:
@@ -292,8 +324,8 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
 
 
 def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
-    tree = build.revision.repository.work
-    build.revision.repository.check_out(build.revision.commit, update)
+    began, tree = time.monotonic(), build.place.work
+    build.place.check_out(build.revision.commit, update)
     objects = build.objects(anew is not None)
     objects.parent.mkdir(exist_ok=True)
     # After a build that was killed the folder is emptied: half an object file looks whole.
@@ -309,12 +341,13 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         if anew:
             afterwards.callback(shutil.rmtree, objects, ignore_errors=True)
         objects.mkdir(exist_ok=True)
+        whole = not any(objects.glob("vmlinux"))
         reader = compiler_warnings.Reader(objects, tree)
         tuxmake = _Tuxmake(build, objects, update, file.fileno(), anew, reader)
         try:
             update(None, "configuring")
             _configure(build, tuxmake)
-            _with_steps(tuxmake, not any(objects.glob("vmlinux")))
+            _with_steps(tuxmake, whole)
         except BuildError:
             reader.kept()
             mark.unlink()
@@ -334,13 +367,19 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 readable = [cache.cache_dir("toolchains"), *build.toolchain.folders(build.arch)]
                 run(sandbox.confined(strip, env=path_only, writable=[folder], readable=readable))
             update(None, "reading what it was made of")
-            parts = made_of.write(folder, made_of.collect(objects, tree, folder / "vmlinux"))
+            parts = made_of.collect(objects, tree, folder / "vmlinux", {build.config.file} - {""})
+            made_of_file = made_of.write(folder, parts)
             manifest = {
                 "origin": build.revision.origin,
                 "tree": build.revision.tree,
                 "compiler": build.toolchain.identity,
                 "warnings": reader.kept(),
-                "sha256": {name: cache.sha256_of(folder / name) for name in (*made, parts.name)},
+                "objects": str(objects),
+                "whole": whole,
+                "seconds": round(time.monotonic() - began, 1),
+                "sha256": {
+                    name: cache.sha256_of(folder / name) for name in (*made, made_of_file.name)
+                },
             }
             cache.write_json(folder / "manifest.json", manifest)
         mark.unlink()
@@ -358,7 +397,7 @@ class _Tuxmake:
     reader: compiler_warnings.Reader
 
     def _command(self, output: Path, *targets: str) -> list[str]:
-        build, objects, tree = self.build, self.objects, self.build.revision.repository.work
+        build, objects, tree = self.build, self.objects, self.build.place.work
         ccache = self.anew or cache.cache_dir("ccache")
         # As many compilers as there are cores for, and memory.
         free = sandbox.available_memory()
@@ -366,7 +405,7 @@ class _Tuxmake:
         builder = dict(_BUILDER)
         if build.config.debug_info:
             # A build ID is made of debug info, so that has no folder of ours in it.
-            folders = dict.fromkeys((build.revision.repository.folder, objects.parent))
+            folders = dict.fromkeys((build.place.folder, objects.parent))
             nowhere = " ".join(f"-fdebug-prefix-map={folder}=." for folder in folders)
             builder |= {"KCFLAGS": nowhere, "KAFLAGS": nowhere}
         argv = [
@@ -398,7 +437,7 @@ class _Tuxmake:
             "CCACHE_NODEPEND": "1",
             "CCACHE_PREFIX_CPP": str(cpp),
         }
-        readable = [cache.cache_dir(), *build.toolchain.folders(build.arch)]
+        readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders(build.arch)]
         writable = [objects, output, ccache]
         return sandbox.confined(argv, env=env, writable=writable, readable=readable)
 
@@ -443,7 +482,7 @@ class _Tuxmake:
         said = [*itertools.dropwhile(lambda line: line.strip() != first, lines)] or [*lines]
         shown = [line for line in said if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
         # Without the folders of the cache.
-        tree = self.build.revision.repository.work
+        tree = self.build.place.work
         sentence, *texts = (
             text.replace(f"{self.objects}/", "").replace(f"{tree}/", "") for text in (first, *shown)
         )
@@ -488,7 +527,7 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
     ]
     reasons = dict.fromkeys(names, "this tree's Kconfig files could not be read")
     if names:
-        tree = build.revision.repository.work
+        tree = build.place.work
         env = {
             "srctree": str(tree),
             "ARCH": build.arch.kbuild,
@@ -501,7 +540,7 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
         }
         asked = [f"{name}={build.config.options[name]}" for name in names]
         argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *asked]
-        readable = [cache.cache_dir(), *build.toolchain.folders(build.arch)]
+        readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders(build.arch)]
         # Kconfig files run commands, too.
         done = run(sandbox.confined(argv, env=env, readable=readable), check=False)
         with contextlib.suppress(ValueError):

@@ -53,12 +53,14 @@ class Config:
 
     What a `whole` .config does not name is Kconfig's default, otherwise off (allnoconfig).  Of
     `strict` each must come out as asked for where the tree knows it, of `named` even where not.
+    `file` is the one of the source that has them: another commit may have others there.
     """
 
     options: Mapping[str, str]
     whole: bool
     strict: frozenset[str] = field(default=frozenset())
     named: frozenset[str] = field(default=frozenset())
+    file: str = ""
 
     @property
     def btf(self) -> bool:
@@ -140,14 +142,28 @@ def distro(text: str, arch: Arch) -> Config:
     return Config(kept, whole=True, strict=frozenset(boot) - {"CONFIG_EXPERT"})
 
 
-def of_file(file: Path) -> Config:
-    """Read a user's .config: all that it sets must be what the kernel gets."""
-    remedy = "Use --config tiny, userland or distro, or name a kernel's .config."
-    options = read(read_bytes(file, remedy).decode("utf-8", "replace"))
+def of_file(name: str, text: str | None = None) -> Config:
+    """Read a user's .config, or the `text` of one of the source's; UserError, BuildError."""
+    remedy = (
+        "Use --config tiny, userland or distro, or name a kernel's .config, or a file of its"
+        " source: arch/arm64/configs/defconfig."
+    )
+    file = Path(os.path.expanduser(name))
+    if text is None:
+        options = read(read_bytes(file, remedy).decode("utf-8", "replace"))
+    else:
+        options = read(text)
     if not options:
-        raise UserError(f"{file} sets no option.", remedy)
-    strict = {name for name, value in options.items() if value != "n" and not _FACTS.match(name)}
-    return Config(options, whole=True, strict=frozenset(strict))
+        raise UserError(f"{name} sets no option.", remedy)
+    # Of a defconfig Kconfig leaves out what the source has no more, and says nothing.
+    is_strict = not file.name.endswith("defconfig")
+    strict = {
+        option
+        for option, value in options.items()
+        if is_strict and value != "n" and not _FACTS.match(option)
+    }
+    own = name if text is not None else ""
+    return Config(options, whole=True, strict=frozenset(strict), file=own)
 
 
 def with_sets(config: Config, sets: Sequence[str]) -> Config:
@@ -155,7 +171,7 @@ def with_sets(config: Config, sets: Sequence[str]) -> Config:
     chosen = dict(parse_set(text) for text in sets)
     strict, named = config.strict - chosen.keys(), config.named | chosen.keys()
     # A choice has one option on: naming another turns the first one off.
-    return Config({**config.options, **chosen}, config.whole, strict, named)
+    return replace(config, options={**config.options, **chosen}, strict=strict, named=named)
 
 
 def dropped(config: Config, got: Mapping[str, str]) -> list[str]:

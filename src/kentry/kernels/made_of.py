@@ -36,7 +36,7 @@ _NOT_BUILT = (
 # sources Documentation/Kconfig and samples/Kconfig, and CONFIG_SAMPLES reads samples/Makefile.
 _NOT_BUILT_BUT_CONFIGURED = ("Documentation/", "samples/")
 _MAKE = re.compile(r"(Makefile|Kbuild|Kconfig).*|Platform|.*\.(mk|include)")
-# defconfigs are read by make *defconfig only; kentry's configs do not come from there.
+# defconfigs are read by make *defconfig only; one that a kernel has its config from is among files.
 _CONFIGS = re.compile(r"arch/[^/]+/configs/.*")
 _NOT_CODE = re.compile(
     r"(.*/)?\.(gitignore|clang-format|editorconfig|mailmap|get_maintainer\.ignore)"
@@ -103,8 +103,9 @@ def write(folder: Path, made: MadeOf) -> Path:
     return file
 
 
-def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
+def collect(objects: Path, tree: Path, vmlinux: Path, read: Iterable[str] = ()) -> MadeOf:
     """Return what `vmlinux` was made of in the folder `objects` from the source in `tree`."""
+    # Of the source kentry itself has `read` files.
     hashes: dict[str, str] = {}
     functions = defaultdict[str, set[str]](set)
     for name in sorted(_linked(objects)):
@@ -125,7 +126,7 @@ def collect(objects: Path, tree: Path, vmlinux: Path) -> MadeOf:
         for name, size in _Elf(_content(vmlinux)).functions(_ALLOC | _EXECINSTR):
             sizes[name].append(size)
     return MadeOf(
-        frozenset(_source_files(objects, tree)),
+        frozenset([*_source_files(objects, tree), *read]),
         hashes,
         {name: frozenset(where) for name, where in functions.items()},
         {name: tuple(sorted(lengths)) for name, lengths in sizes.items()},

@@ -8,6 +8,7 @@ compiled again.
 
 import contextlib
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -17,7 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kentry.errors import KernelError, UserError
-from kentry.host.cache import cache_dir, check_room, held, write_atomically
+from kentry.host.cache import (
+    cache_dir,
+    check_room,
+    held,
+    no_space_is_an_error,
+    write_atomically,
+)
 from kentry.host.process import need, run
 from kentry.progress import Update
 
@@ -128,13 +135,27 @@ def in_folder(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 class Repository:
-    """A repository below the cache, by `key`: what it holds the source of."""
+    """A repository below the cache, by `key`: what it holds the source of; or in a `folder`."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, folder: Path | None = None) -> None:
         digest = hashlib.sha256(key.encode()).hexdigest()
-        self.folder = cache_dir("trees", digest[:16])
+        self.folder = folder or cache_dir("trees", digest[:16])
         self.work = self.folder / "linux"
         self.git = Git(self.folder / "git", self.work)
+
+    def here(self) -> "Repository":
+        """Return where this machine builds: one in KENTRY_WORK that borrows all commits, or itself.
+
+        Machines that share a cache and nothing else so build at once.
+        """
+        if not (base := os.environ.get("KENTRY_WORK")):
+            return self
+        folder = Path(base, "trees", self.folder.name).resolve()
+        with no_space_is_an_error(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        own = Repository("", folder)
+        own.borrow_objects(self.git.folder / "objects", self.git.folder / "shallow")
+        return own
 
     def locked(self, update: Update) -> contextlib.AbstractContextManager[None]:
         """Keep every other kentry out while the block runs; may be nested."""
@@ -196,9 +217,14 @@ class Revision:
     tree: str
     origin: dict[str, str] = field(default_factory=dict)
 
+    def file(self, name: str) -> str | None:
+        """Return the text of a file of the source; None where there is none of that name."""
+        done = self.repository.git("show", f"{self.commit}:{name}", check=False)
+        return None if done.returncode else done.stdout
+
     def version(self) -> tuple[int, int]:
         """Read VERSION and PATCHLEVEL of its Makefile; KernelError where it has none."""
-        text = self.repository.git("show", f"{self.commit}:Makefile", check=False).stdout
+        text = self.file("Makefile") or ""
         number = r"^VERSION *= *(\d+)\s*^PATCHLEVEL *= *(\d+)"
         if not (match := re.search(number, text, re.MULTILINE)):
             raise KernelError(

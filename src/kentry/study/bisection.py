@@ -72,16 +72,23 @@ def all_steps(
 
 def _next(low: int, high: int, without: set[int], at_once: int) -> list[int]:
     """Returns the next positions to try: in the middle, or farther off where that has no value."""
-    free = [index for index in range(low + 1, high) if index not in without]
-    failed = high - low - 1 - len(free)
+    failed = [index for index in without if low < index < high]
     if not failed:
-        fractions = [number / (at_once + 1) for number in range(1, at_once + 1)]
-    else:
-        # Commits that do not build come in runs: 1/4, 3/4, 1/8, ... leave one soonest.  This is van
-        # der Corput's sequence of base 2: the digits of a number, reversed.
-        numbers = range(failed + 1, failed + 1 + at_once)
-        fractions = [int(f"{number:b}"[::-1], 2) / 2 ** number.bit_length() for number in numbers]
-    return sorted({free[int(fraction * len(free))] for fraction in fractions} if free else ())
+        free = range(low + 1, high)
+        places = (number / (at_once + 1) for number in range(1, at_once + 1))
+        return sorted({free[int(place * len(free))] for place in places} if free else ())
+    # Commits that do not build come in runs.  Halfway from those that failed to either end leaves
+    # a run in as many steps as its length has bits; only then are the gaps between them tried.
+    chosen: list[int] = []
+    while len(chosen) < at_once:
+        ends = [low, *sorted([*failed, *chosen]), high]
+        gaps = [(first, last) for first, last in itertools.pairwise(ends) if last - first > 1]
+        outer = [gap for gap in gaps if gap[0] == low or gap[1] == high]
+        if not gaps:
+            break
+        first, last = max(outer or gaps, key=lambda gap: gap[1] - gap[0])
+        chosen.append((first + last) // 2)
+    return sorted(chosen)
 
 
 @dataclass(frozen=True)
@@ -298,7 +305,10 @@ def bisect(
     """Finds what changed each case between good and bad, measured again; KernelError, UserError."""
     count = len(touching(span.folder, span.line(), question.paths)) - 1
     steps = math.ceil(math.log2(count + 1))
-    say(f"commits to search: {count}; steps: about {steps}; known already: {len(commits.steps)}")
+    known = len(commits.steps)
+    say(f"commits to search: {count}; steps: about {steps}; known already: {known}")
+    # The two ends; each step; and the commit that is found and its parent, once more.
+    say(commits.measurer.cost(span.bad, max(0, 2 + steps - known), commits.update))
     commits.expected = commits.made + 2 + steps
     old = measure_ends(commits, *dict.fromkeys([span.good, span.start, span.bad]))[0]
     searches = [Search(span, question, commits, case) for case in question.cases]

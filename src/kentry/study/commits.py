@@ -7,6 +7,7 @@ executed functions have the same object code takes the same path.  A killed run 
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -214,6 +215,16 @@ class Kernels:
         whole = f"{builds} whole builds, from nothing, and " if builds else ""
         return f"{whole}{len(plans)} boots"
 
+    def cost(self, commit: Commit, steps: int, update: Update) -> str:
+        """Returns what so many steps cost at most before any is made, a clause."""
+        typical = build.typical_seconds(self._plan(commit.name, update))
+        builds = f"at most {steps} builds and boots"
+        if not typical:
+            return f"{builds}; how long one takes here is not known yet"
+        seconds, count = typical
+        whole = f"about {math.ceil(steps * seconds / 60)} min of building"
+        return f"{builds}, {whole}: {seconds:.0f} s each, the median of {count} here"
+
     def made_with(self, commit: Commit, update: Update) -> list[str]:
         """Returns what a kernel and its recording are made with, besides the source."""
         plan = self._plan(commit.name, update)
@@ -249,6 +260,10 @@ class Meter:
     def made_with(self, commit: Commit, update: Update) -> list[str]:
         """See Kernels."""
         return self._argv
+
+    def cost(self, commit: Commit, steps: int, update: Update) -> str:
+        """See Kernels."""
+        return f"at most {steps} runs of {self._argv[0]}"
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
         """See Kernels."""

@@ -140,7 +140,7 @@ def _all(
     for words in wanted:
         # A place is where what has this hash was found.
         made_of = {"of": words[1:], "as": form.__name__, "code": _code()}
-        file = cache_dir("histories") / f"{digest_of(made_of)}.json"
+        file = cache_dir("compared") / f"{digest_of(made_of)}.json"
         try:
             made[words] = msgspec.convert(read_json(file), form)
         except msgspec.ValidationError:

@@ -160,20 +160,23 @@ def test_no_program_outlives_kentry(tmp_path: Path, how: signal.Signals, call: s
 
 
 def test_what_writes_at_its_end_does_so_when_kentry_is_interrupted(tmp_path: Path) -> None:
-    script = f"trap 'echo counts > {tmp_path}/counts; exit 3' TERM; echo $$ > {tmp_path}/pid"
+    script = f"trap 'echo counts > {tmp_path}/counts; exit 3' TERM; echo $$"
     text = (
         "from kentry.host import interrupt\n"
         "from kentry.host.process import supervise\n"
         "interrupt.install()\n"
         f"argv = ['sh', '-c', {script + '; while :; do sleep 0.1; done'!r}]\n"
-        "print(supervise(argv, 60, print, grace=20).status, flush=True)\n"
+        "say = lambda line: print(line, flush=True)\n"
+        "say(supervise(argv, 60, say, grace=20).status)\n"
         "try:\n"
         "    interrupt.check()\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted')\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
-    pid = pid_in(tmp_path / "pid")
+    assert parent.stdout
+    # A line that was handed on: kentry waits for the program by now.
+    pid = int(parent.stdout.readline())
     parent.send_signal(signal.SIGINT)
     assert parent.communicate(timeout=PATIENCE)[0] == "3\ninterrupted\n"
     assert (tmp_path / "counts").read_text() == "counts\n"

@@ -360,7 +360,51 @@ def test_a_damaged_kernel_is_built_again(tmp_path: Path) -> None:
         assert read_manifest(folder)
     (folder / "image").write_bytes(b"")
     assert made(found)[0] == folder
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    timed = ("seconds", "whole")
+    facts = json.loads(before.pop("manifest.json"))
+    again = read_manifest(folder)
+    assert all(again[name] == facts[name] for name in again if name not in timed)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+
+
+CONFIG = "arch/arm64/configs/board_defconfig"
+
+
+def test_a_config_of_the_source_is_that_of_each_commit(tmp_path: Path) -> None:
+    """What the source has no option of is left out; a change to the file is a change to build."""
+    stale = "CONFIG_GONE_SINCE=y\n"
+    dot_config = (made(revision(sources.repository(tmp_path / "first")))[0] / "config").read_text()
+    linux = sources.repository(tmp_path / "linux", {CONFIG: dot_config + stale})
+    request = Request(config=CONFIG)
+    old = revision(linux)
+    folder, _ = made(old, request=request)
+    assert "CONFIG_NET=y" not in (folder / "config").read_text()
+    parts = made_of.read(folder)
+    assert parts and CONFIG in parts.files
+    assert not made_of.compiles_none_of(parts, [("M", CONFIG)])
+    text = dot_config.replace("# CONFIG_NET is not set\n", "") + "CONFIG_NET=y\n"
+    commit(linux, "more", {CONFIG: text})
+    newer, _ = made(revision(linux), request=request)
+    assert newer != folder and "CONFIG_NET=y" in (newer / "config").read_text()
+    # A file here goes before one of the source, and a name of neither is said.
+    with pytest.raises(UserError, match="arch/arm64/configs/none"):
+        plan_of(old, request=Request(config="arch/arm64/configs/none"))
+
+
+def test_what_a_build_takes_is_known_from_those_before(tmp_path: Path) -> None:
+    linux = sources.repository(tmp_path / "linux")
+    first = plan_of(revision(linux))
+    assert build.typical_seconds(first) is None
+    build.built(first, Said())
+    whole = build.typical_seconds(first)
+    assert whole and whole[1] == 1 and whole[0] > 0
+    # What is compiled again in the same folder is another thing than a whole build.
+    commit(linux, "more", {"kernel/fork.c": sources.fork_c(first=10)})
+    second = plan_of(revision(linux))
+    build.built(second, Said())
+    again = build.typical_seconds(second)
+    assert again and again[1] == 1
+    assert build.typical_seconds(plan_of(revision(linux), "CONFIG_NET=y")) == again
 
 
 def test_a_kernel_of_an_older_cache_is_used_as_it_is(tmp_path: Path) -> None:
@@ -417,7 +461,7 @@ def test_a_build_anew_that_fails_leaves_its_log_and_no_objects(tmp_path: Path) -
         assert str(tmp_path) not in raised.value.sentence
         assert "another one" in log_of(raised.value)
         assert not plan.objects(anew=True).exists()
-        assert {path.suffix for path in cache_dir("built").iterdir()} == {"", ".log"}
+        assert {path.suffix for path in cache_dir("built").iterdir()} == {".log"}
 
 
 def test_defaults_for_tuxmake_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -490,3 +534,29 @@ def test_a_killed_build_is_taken_up_again(
     time.sleep(0.4)
     assert read_manifest(folder)
     assert (folder / "image").read_bytes() == image
+
+
+def test_machines_with_one_cache_build_at_once_each_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    """Of one source; what one has built the other finds, and none builds it twice."""
+    linux = sources.repository(tmp_path / "linux", PREBUILT)
+    spec = f"tree:{linux}"
+
+    def start(machine: str, *sets: str) -> subprocess.Popen[str]:
+        env = {**os.environ, "KENTRY_WORK": str(tmp_path / machine)}
+        argv = [sys.executable, "-c", KENTRY, spec, *sets]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(argv, env=env, stdout=pipe, stderr=pipe, text=True)
+
+    running = [start("one", "CONFIG_NET=y"), start("two", "CONFIG_NET=n"), start("three")]
+    said = [process.communicate(timeout=PATIENCE)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
+    for machine in ("one", "two", "three"):
+        [folder] = (tmp_path / machine / "trees").glob("*/linux")
+        assert (folder / "Makefile").exists()
+    assert not list((cache_dir("trees")).glob("*/linux/Makefile"))
+    assert len({text.splitlines()[-1] for text in said}) == 1
+    # The same kernel, asked for by three at once.
+    commit(linux, "more", {"kernel/fork.c": sources.fork_c(first=10)})
+    running = [start(machine) for machine in ("one", "two", "three")]
+    said = [process.communicate(timeout=PATIENCE)[0] for process in running]
+    assert sum("building: " in text for text in said) == 1

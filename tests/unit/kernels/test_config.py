@@ -95,7 +95,7 @@ def test_a_distributions_config_without_modules_and_drivers(arch: Arch) -> None:
 def test_a_users_config_must_come_out_as_it_is(tmp_path: Path) -> None:
     text = 'CONFIG_A=y\n# CONFIG_B is not set\nCONFIG_CC_VERSION_TEXT="x"\nCONFIG_M=m\n'
     file = put(tmp_path / "dot-config", text)
-    wanted = config.of_file(file)
+    wanted = config.of_file(str(file))
     assert wanted.whole
     assert wanted.options["CONFIG_CC_VERSION_TEXT"] == '"x"'
     assert wanted.strict == {"CONFIG_A", "CONFIG_M"}
@@ -111,11 +111,11 @@ def test_a_config_that_cannot_be_used(tmp_path: Path, content: bytes | None) -> 
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UserError) as raised:
-        config.of_file(file)
+        config.of_file(str(file))
     assert str(file) in raised.value.sentence
     assert "--config tiny" in raised.value.remedy
     with pytest.raises(UserError, match=tmp_path.name):
-        config.of_file(tmp_path)
+        config.of_file(str(tmp_path))
 
 
 def test_what_a_user_sets_goes_on_top_and_nothing_may_drop_it() -> None:

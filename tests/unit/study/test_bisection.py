@@ -103,6 +103,21 @@ def test_a_step_up_and_a_step_down_that_do_not_cancel_out_are_both_found(at_once
             assert Line(*values).all(at_once) == sorted([(up - 1, up), (down - 1, down)])
 
 
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 60), st.data())
+def test_a_run_without_values_costs_its_bits_and_not_its_length(
+    before: int, run: int, after: int, data: st.DataObject
+) -> None:
+    last = before + run + after
+    step = data.draw(st.integers(1, last - 1))
+    values = [5 if place >= step else 3 for place in range(last + 1)]
+    line = Line(*values[:before], *[None] * run, *values[before + run :])
+    low, high = line.first()
+    assert low < step <= high
+    # Between its ends each must be tried, since any of the run may have a value.
+    inside = run if high - low > 1 else 0
+    assert len(line.tried) <= 3 * (last + 1).bit_length() + inside
+
+
 def test_a_run_without_values_is_left_soon() -> None:
     line = Line(*[0] * 50, *[None] * 40, *[1] * 150)
     assert line.first() == (49, 90)

@@ -179,10 +179,10 @@ def test_only_what_is_new_is_read_and_compared(
     *old, newest = rising(20, 21, 22, 23, 24)
     place = stored(tmp_path, old)
     lines_of(place)
-    kept = {file: file.stat().st_ino for file in (tmp_path / "cache/histories").iterdir()}
+    kept = {file: file.stat().st_ino for file in (tmp_path / "cache/compared").iterdir()}
     assert len(kept) == 4 + 3
     lines_of(stored(tmp_path, [*old, newest]))
-    after = {file: file.stat().st_ino for file in (tmp_path / "cache/histories").iterdir()}
+    after = {file: file.stat().st_ino for file in (tmp_path / "cache/compared").iterdir()}
     assert len(after) == 5 + 4
     assert after.items() >= kept.items()
     # What is damaged is made again.
