@@ -27,7 +27,7 @@ BUDGET = {
     "commands": 3760,
     "compare": 2389,
     "count": 1933,
-    "host": 2008,
+    "host": 2018,
     "importing": 448,
     "kernels": 4223,
     "machines": 1305,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 41588
+TESTS_BUDGET = 41788
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

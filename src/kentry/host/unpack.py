@@ -14,6 +14,8 @@ import zstandard
 
 from kentry.errors import UserError
 
+# A vmlinux with debug info has half of it; bytes.
+_MOST_FILE = 1 << 30
 # What readers raise for a damaged file, beside rpmfile's bare Exception.
 _DAMAGED = (tarfile.TarError, EOFError, zstandard.ZstdError)
 
@@ -70,6 +72,7 @@ def identify(package: Path, remedy: str) -> dict[str, str]:
         return {"package": name, "version": f"{version}-{release}", "arch": arch}
     with file_tree(package, remedy, "control.tar") as tar:
         for member in tar:
+            _check_size(package, member.name, member.size, remedy)
             if member.name.removeprefix("./") == "control" and (text := tar.extractfile(member)):
                 fields = Deb822(text)
                 keys = {"package": "Package", "version": "Version", "arch": "Architecture"}
@@ -83,6 +86,7 @@ def files_of(package: Path, paths: re.Pattern[str], remedy: str) -> Iterator[tup
         with _rpm(package, remedy) as rpm:
             for member in rpm.getmembers():
                 if paths.fullmatch(member.name) and not member.issymlink:
+                    _check_size(package, member.name, member.size, remedy)
                     content = rpm.extractfile(member).read()
                     # rpmfile takes what there is of a file that is cut short.
                     if len(content) != member.size:
@@ -93,7 +97,13 @@ def files_of(package: Path, paths: re.Pattern[str], remedy: str) -> Iterator[tup
             for info in tar:
                 content = tar.extractfile(info) if info.isreg() else None
                 if content and paths.fullmatch(info.name):
+                    _check_size(package, info.name, info.size, remedy)
                     yield info.name, content.read()
+
+
+def _check_size(package: Path, name: str, size: int, remedy: str) -> None:
+    if size > _MOST_FILE:
+        raise UserError(f"{package}: {name} has more than {_MOST_FILE >> 30} GiB.", remedy)
 
 
 def extract(deb: Path, folder: Path, remedy: str) -> None:

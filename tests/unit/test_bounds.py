@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What a small file can make kentry do: each is refused in a sentence, in 3 GiB and a minute.
+
+The kernel holds the limits (prlimit): a command that needs more dies of a signal.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import struct
+import subprocess
+import sys
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kentry.errors import EXIT_MISTAKE
+from tests import ROOT
+
+GOLDEN = ROOT / "tests" / "golden" / "arm64-6.12.json"
+MIB = 1 << 20
+LIMITS = ("prlimit", f"--as={3 << 30}", "--cpu=60", "--core=0")
+
+pytestmark = pytest.mark.slow
+
+
+def zeros(mib: int, before: bytes = b"") -> bytes:
+    """A gzip file of `before` and so many MiB of zeros, made of one block again and again."""
+    pack = zlib.compressobj(9, wbits=31)
+    first = pack.compress(before) + pack.flush(zlib.Z_FULL_FLUSH)
+    # The first has a window without zeros in it; all that follow are the same.
+    block = [pack.compress(bytes(MIB)) + pack.flush(zlib.Z_FULL_FLUSH) for _ in range(2)]
+    return first + block[0] + block[1] * (mib - 1) + pack.flush()
+
+
+def deb(folder: Path) -> Path:
+    """A package with a kernel of 4 GiB."""
+    header = tarfile.TarInfo("./boot/vmlinuz-6.12.0-1-arm64")
+    header.size = 4 << 30
+    data = zeros(4097, header.tobuf(tarfile.GNU_FORMAT))
+    control = io.BytesIO()
+    with tarfile.open(fileobj=control, mode="w:gz") as archive:
+        text = b"Package: linux-image-6.12.0-1-arm64\nVersion: 6.12.1-1\nArchitecture: arm64\n"
+        about = tarfile.TarInfo("./control")
+        about.size = len(text)
+        archive.addfile(about, io.BytesIO(text))
+    members = {"debian-binary": b"2.0\n", "control.tar.gz": control.getvalue(), "data.tar.gz": data}
+    file = folder / "kernel.deb"
+    with file.open("wb") as out:
+        out.write(b"!<arch>\n")
+        for name, content in members.items():
+            out.write(f"{name:16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode())
+            out.write(content + b"\n" * (len(content) % 2))
+    return file
+
+
+def put(folder: Path, name: str, content: bytes) -> Path:
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def budgets(text: str) -> Callable[[Path], list[str]]:
+    def words(folder: Path) -> list[str]:
+        file = put(folder, "budgets.toml", text.encode())
+        return ["check", str(GOLDEN), "--budget", str(file)]
+
+    return words
+
+
+def report(content: Callable[[], bytes]) -> Callable[[Path], list[str]]:
+    def words(folder: Path) -> list[str]:
+        file = put(folder, "one.json", content())
+        return ["report", str(file), "-o", str(folder / "page.html")]
+
+    return words
+
+
+def mails() -> bytes:
+    one = (
+        "From a@b Thu Jan  1 00:00:00 1970\nFrom: A <a@b>\nSubject: [PATCH {}/100000] x\n\n---\n\n"
+    )
+    return "".join(one.format(number) for number in range(100_000)).encode()
+
+
+def golden(old: str, new: str) -> bytes:
+    text = GOLDEN.read_text()
+    assert old in text
+    return text.replace(old, new, 1).encode()
+
+
+INPUTS: dict[str, Callable[[Path], list[str]]] = {
+    "an image that unpacks to 4 GiB": lambda folder: [
+        *("record", f"image:{put(folder, 'Image.gz', zeros(4096, b'MZ' + bytes(62)))}"),
+        *("--arch", "arm64", "--case", "getppid"),
+    ],
+    "a package with a kernel of 4 GiB": lambda folder: [
+        *("record", f"deb:{deb(folder)}", "--case", "getppid"),
+    ],
+    "JSON of 130 MiB": report(lambda: b"{" + b" " * (130 * MIB)),
+    "JSON that is nested 200,000 times": report(lambda: b'{"schema":' + b"[" * 200_000),
+    "a number that is not finite": report(lambda: golden('"seed": 1', '"seed": 1e999')),
+    "a number of 4,000 digits": report(lambda: golden('"times": 256', f'"times": 256{"0" * 4000}')),
+    "a key that is dotted 20,000 times": budgets("[arm64]\n" + "a." * 20_000 + "a = 1\n"),
+    "20,000 tables in each other": budgets(f"[{'.'.join('a' * 20_000)}]\nx = 1\n"),
+    "a string of arrays": budgets("x = " + "[" * 20_000),
+    "100,000 mails": lambda folder: ["series", "source:6.12", str(put(folder, "a.mbox", mails()))],
+    "a table of 64 MiB in one line": lambda folder: [
+        *("import", str(put(folder, "a.csv", b"case,ns\n" + b"a," * (32 * MIB)))),
+    ],
+    "an ELF file whose sections are beyond it": lambda folder: [
+        *("record", f"image:{put(folder, 'vmlinux', elf())}", "--arch", "arm64"),
+        *("--case", "getppid"),
+    ],
+    "a store's object that unpacks to 4 GiB": lambda folder: store(folder),
+}
+
+
+def elf() -> bytes:
+    far = (1 << 63) + 64
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    return head + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0, 64, far, 0, 64, 56, 1, 64, 65535, 1)
+
+
+def store(folder: Path) -> list[str]:
+    place = folder / "store"
+    added = ["store", "add", str(place), str(GOLDEN), "-q"]
+    subprocess.run([sys.executable, "-m", "kentry", *added], check=True, stdout=subprocess.DEVNULL)
+    [file] = (place / "objects").rglob("*.gz")
+    assert gzip.decompress(file.read_bytes())
+    file.write_bytes(zeros(4096))
+    return ["store", "verify", str(place)]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("what", INPUTS)
+def test_a_small_file_costs_little_and_is_refused(what: str, tmp_path: Path) -> None:
+    words = INPUTS[what](tmp_path)
+    argv = [*LIMITS, sys.executable, "-m", "kentry", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_MISTAKE, (done.returncode, done.stderr[-2000:])
+    assert "Traceback" not in done.stderr and "kentry failed" not in done.stderr
+    # Nothing large stays behind.
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 200 * MIB
