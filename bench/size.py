@@ -27,14 +27,14 @@ BUDGET = {
     "commands": 3760,
     "compare": 2389,
     "count": 1933,
-    "host": 2018,
+    "host": 2049,
     "importing": 448,
     "kernels": 4223,
     "machines": 1305,
     "models": 986,
     "path": 1257,
     "results": 3457,
-    "show": 6651,
+    "show": 6649,
     "stats": 693,
     "store": 333,
     "study": 3447,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 41788
+TESTS_BUDGET = 41838
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

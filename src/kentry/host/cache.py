@@ -7,9 +7,11 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -125,13 +127,26 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
             with path.open("wb") as device:
                 yield device
             return
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
+        # A file without a name leaves none behind when kentry is killed.
+        try:
+            handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, 0o644)
+            name = ""
+        except OSError:
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
+                os.fchmod(file.fileno(), 0o644)
+                if not name:
+                    # Only with a folder's descriptor Python has the link of /proc followed.
+                    link = partial(os.link, f"/proc/self/fd/{file.fileno()}", src_dir_fd=handle)
+                    with contextlib.suppress(FileExistsError):
+                        link(path)
+                        return
+                    name = f"{path.parent}/.{path.name[:100]}.{secrets.token_hex(8)}"
+                    link(name)
             os.replace(name, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -153,15 +168,31 @@ def fresh_folder(final: Path) -> Iterator[Path]:
     """Yield a new empty folder beside `final` that becomes `final` when the block ends well."""
     with no_space_is_an_error(final):
         final.parent.mkdir(parents=True, exist_ok=True)
+        for left in final.parent.glob(f".{final.name}.*"):
+            _remove_if_dead(left)
         work = Path(tempfile.mkdtemp(dir=final.parent, prefix=f".{final.name}."))
+        # What is killed lets go of it; the next one that makes this folder takes it away.
+        owner = os.open(work, os.O_RDONLY)
         try:
+            fcntl.flock(owner, fcntl.LOCK_EX)
             yield work
             if final.exists():
                 shutil.rmtree(final)
             os.chmod(work, 0o755)
             os.replace(work, final)
         finally:
+            os.close(owner)
             shutil.rmtree(work, ignore_errors=True)
+
+
+def _remove_if_dead(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        owner = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
+        finally:
+            os.close(owner)
 
 
 @contextlib.contextmanager

@@ -117,7 +117,7 @@ def _overview(
             cells.append(Cell(f"{new} ({signed(int(new - old))})", kind, f"{file}#result-{place}"))
         table.row(Cell(case, link=file), *cells)
     newest = Table(
-        [*map(text_column, ("date", "kernel", "line")), *map(text_column, ("worse", "better"))],
+        [Column("date"), *map(text_column, ("kernel", "line", "worse", "better"))],
         filters=True,
     )
     for release in releases[:_NEWEST]:
@@ -149,9 +149,7 @@ def _changes(changes: dict[str, ChangePoint]) -> str:
 
 def _beside(case: str, logs: Sequence[tuple[Line, Log]]) -> Layout:
     """All lines beside each other, a row a kernel."""
-    table = Table(
-        [text_column("kernel"), text_column("date"), *(Column(line.name) for line, _ in logs)]
-    )
+    table = Table([text_column("kernel"), Column("date"), *(Column(line.name) for line, _ in logs)])
     rows: dict[str, dict[int, Point]] = {}
     for at, (_, log) in enumerate(logs):
         for point in log.points:
