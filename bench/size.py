@@ -27,9 +27,9 @@ BUDGET = {
     "commands": 3760,
     "compare": 2389,
     "count": 1933,
-    "host": 2049,
+    "host": 2056,
     "importing": 448,
-    "kernels": 4223,
+    "kernels": 4224,
     "machines": 1305,
     "models": 986,
     "path": 1257,
@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6649,
     "stats": 693,
     "store": 333,
-    "study": 3447,
+    "study": 3452,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 41838
+TESTS_BUDGET = 41847
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -146,7 +146,8 @@ class Archive:
             yield lists
 
     def _read_lists(self) -> dict[str, bytes]:
-        return {suite: read_list(self.folder / suite) for suite in self._stamp().get("suites", {})}
+        suites = self._stamp().get("suites", {})
+        return {suite: read_list(self.folder / suite, facts) for suite, facts in suites.items()}
 
     def _update_lists(self, update: Update) -> None:
         """Fetch what changed, and keep in `problems` what failed: the package may be elsewhere."""

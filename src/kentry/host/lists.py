@@ -9,13 +9,14 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import zstandard
 
 from kentry.errors import FetchError
-from kentry.host.cache import write_atomically
+from kentry.host.cache import sha256_of, write_atomically
 from kentry.host.fetch import REMEDY, Meter, MissingError, fetch
 from kentry.host.mirror import KEYRING_VARIABLE, MIRROR_VARIABLE, Mirror
 from kentry.host.process import need, run
@@ -117,8 +118,10 @@ class Suite:
             ((form, signed[name + form]) for form in _READERS if name + form in signed), ("", None)
         )
         facts = {"date": release["date"], "sha256": row["sha256"] if row else ""}
-        if file.is_file() and facts["sha256"] == seen.get("sha256"):
-            return facts
+        kept = seen.get("kept", "")
+        is_seen = facts["sha256"] == seen.get("sha256") and file.is_file()
+        if is_seen and kept in ("", sha256_of(file)):
+            return {**facts, "kept": kept}
         content = b""
         if row:
             size = int(row["size"])
@@ -132,9 +135,9 @@ class Suite:
                     break
             content = b"".join(_KEPT.findall(_READERS[form](packed.read_bytes())))
             packed.unlink()
-        packer = zstandard.ZstdCompressor(write_checksum=True)
-        write_atomically(file, packer.compress(content))
-        return facts
+        own = zstandard.ZstdCompressor(write_checksum=True).compress(content)
+        write_atomically(file, own)
+        return {**facts, "kept": sha256(own).hexdigest()}
 
 
 def _verified(url: str, signed: Path, keyring: Path) -> str:
@@ -151,9 +154,12 @@ def _verified(url: str, signed: Path, keyring: Path) -> str:
     return done.stdout
 
 
-def read_list(file: Path) -> bytes:
-    """Return what fetch() kept of a list; FetchError where it is damaged."""
+def read_list(file: Path, facts: Mapping[str, Any]) -> bytes:
+    """Return what fetch() kept of a list, as its `facts` say; FetchError where it is another."""
     try:
-        return zstandard.ZstdDecompressor().decompress(file.read_bytes())
+        own = file.read_bytes()
+        if facts.get("kept") not in (None, "", sha256(own).hexdigest()):
+            raise FetchError(f"The list {file} is not the one that was fetched.", "Delete it.")
+        return zstandard.ZstdDecompressor().decompress(own)
     except (OSError, zstandard.ZstdError) as err:
         raise FetchError(f"The list {file} is damaged: {err}.", "Delete it.") from err

@@ -239,10 +239,11 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
     return [f"{spec.kind}:{version}{more}" for version in dict.fromkeys(versions)]
 
 
-def flavours(arch: Arch, update: Update) -> list[str]:
+def flavours(arch: Arch, update: Update, roots: Sequence[Archive] = ()) -> list[str]:
     """List the flavours that the archive's kernels for `arch` have."""
     pattern = f"linux-image-{_ABI}-(?P<flavour>.*)"
-    names = [re.fullmatch(pattern, own.package) for own in _listed(_roots(arch), pattern, update)]
+    listed = _listed(roots or _roots(arch), pattern, update)
+    names = [re.fullmatch(pattern, own.package) for own in listed]
     known = {name["flavour"].removesuffix("-unsigned") for name in names if name}
     return sorted(name for name in known if not name.endswith("-dbg"))
 
@@ -323,7 +324,7 @@ def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> 
 
     problems = _problems(roots)
     named = _listed(roots, name_pattern(arch, spec.options.get("flavour")), update)
-    known = flavours(arch, update)
+    known = flavours(arch, update, roots)
     if not known and problems:
         return lists_error(problems)
     if known and not named:

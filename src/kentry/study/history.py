@@ -136,15 +136,19 @@ def _all(
 ) -> list[Made]:
     """What `make` makes of each, on all processors; what it made before is in the cache."""
     made: dict[Words, Made] = {}
-    missing: dict[Words, Path] = {}
+    missing: dict[Words, tuple[Path, dict[str, Any]]] = {}
     for words in wanted:
         # A place is where what has this hash was found.
-        made_of = {"of": words[1:], "as": form.__name__, "code": _code()}
-        file = cache_dir("compared") / f"{digest_of(made_of)}.json"
+        key = {"of": list(words[1:]), "as": form.__name__, "code": _code()}
+        file = cache_dir("compared") / f"{digest_of(key)}.json"
+        kept = read_json(file)
         try:
-            made[words] = msgspec.convert(read_json(file), form)
+            # A file that was put in another's place has that one's key.
+            made[words] = msgspec.convert(
+                kept.get("made") if kept.get("key") == key else None, form
+            )
         except msgspec.ValidationError:
-            missing[words] = file
+            missing[words] = file, key
     if missing:
         with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
             # Neighbours are compared by one process, which reads each recording once.
@@ -155,7 +159,8 @@ def _all(
                 for future, part in futures.items():
                     for words, own in zip(part, future.result(), strict=True):
                         made[words] = own
-                        write_json(missing[words], to_json(own))
+                        file, key = missing[words]
+                        write_json(file, {"key": key, "made": to_json(own)})
                     update(len(made) / len(wanted), f"{what} {len(made)} of {len(wanted)}")
             finally:
                 for future in futures:

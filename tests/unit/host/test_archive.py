@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from kentry.arch import Arch
 from kentry.errors import FetchError, KentryError, UserError
@@ -252,6 +253,11 @@ def test_damaged_lists_are_fetched_again(server: Server) -> None:
         path.write_bytes(b"\xff\0garbage\n" * 100)
         assert bookworm().candidates("linux-image-.*", SAID) == wanted
         path.unlink()
+        assert bookworm().candidates("linux-image-.*", SAID) == wanted
+    # Another's list, whole as it is, in its place.
+    lists = [bookworm().folder / name for name in bookworm().release.suites]
+    for path in filter(Path.exists, lists):
+        path.write_bytes(zstandard.ZstdCompressor().compress(b""))
         assert bookworm().candidates("linux-image-.*", SAID) == wanted
 
 
