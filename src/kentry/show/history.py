@@ -235,7 +235,7 @@ def _compare(lines: Sequence[Line]) -> Layout:
                 pairs = ((functions.setdefault(f, len(functions)), n) for f, n in counted.functions)
                 path = tuple(item for pair in pairs for item in pair)
                 index = paths.setdefault(path, len(paths)) if path else None
-                cases[case] = [counted.value, index]
+                cases[case] = [counted.value, index, counted.varies]
         kernels += [{"name": name, "line": at, "cases": own} for name, own in by_name.items()]
     return Layout(
         "compare",

@@ -53,10 +53,14 @@ Words = tuple[str, ...]
 
 
 class Counted(Struct, frozen=True):
-    """A case of a kernel: its instructions, and those of each function of its commonest path."""
+    """A case of a kernel: its instructions, and those of each function of its commonest path.
+
+    A count that `varies` is another one in another context.
+    """
 
     value: int
     functions: tuple[tuple[str, int], ...]
+    varies: bool
 
 
 class Kernel(Struct, frozen=True, kw_only=True):
@@ -210,7 +214,9 @@ def _kernel(place: str, key: str) -> Kernel:
         line=line,
         words=tuple(str(target.get("cmdline", "")).split()),
         cases={
-            case.name: Counted(case.metrics[INSTRUCTIONS].value, case.functions)
+            case.name: Counted(
+                case.metrics[INSTRUCTIONS].value, case.functions, len(case.values) > 1
+            )
             for case in recording.cases
             if INSTRUCTIONS in case.metrics and not recording.program
         },

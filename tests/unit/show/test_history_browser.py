@@ -12,6 +12,7 @@ from playwright.sync_api import Browser
 from kentry.cli import main
 from tests.browser import browser as browser
 from tests.browser import opened
+from tests.unit.compare.test_contexts import in_contexts
 from tests.unit.show.pages import HOSTILE
 from tests.unit.study.test_history import DAYS, package, stored
 
@@ -69,6 +70,24 @@ def test_two_kernels_are_compared_and_the_address_names_them(browser: Browser, s
     assert complaints == []
     for one in (page, again):
         one.context.close()
+
+
+def test_a_count_that_depends_on_the_context_is_no_sure_change(
+    browser: Browser, tmp_path: Path
+) -> None:
+    recordings = []
+    for version, counts in (("6.12.1", (20, 20, 28)), ("6.12.2", (28, 28, 20))):
+        own = in_contexts([[("a", count)] for count in counts])
+        own.kernel = {**own.kernel, "release": version, "spec": version}
+        recordings.append(own)
+    place = stored(tmp_path, recordings)
+    assert main(["history", place, "-o", str(tmp_path / "site")]) == 0
+    page, complaints = opened(browser, tmp_path / "site" / "compare.html")
+    page.wait_for_selector("#answer table")
+    assert page.locator("#answer > .wide tbody td.worse").count() == 0
+    assert page.locator("#answer > .note").count() == 1
+    assert complaints == []
+    page.context.close()
 
 
 def test_a_change_leads_from_the_overview_to_its_functions(browser: Browser, site: Path) -> None:

@@ -34,9 +34,11 @@
     for (let at = 0; at < list.length; at += 2) own.set(functions[list[at]], list[at + 1]);
     return own;
   };
-  const row = (name, before, after) => {
+  // A count that depends on the context is in parentheses: between two such a difference may be none.
+  const row = (name, before, after, varies = false) => {
     const [delta, number] = [after - before, (value) => make("td", { textContent: value || "-" })];
-    const change = make("td", { className: delta > 0 ? "worse" : delta < 0 ? "better" : "", textContent: signed(delta) });
+    const className = varies ? "" : delta > 0 ? "worse" : delta < 0 ? "better" : "";
+    const change = make("td", { className, textContent: varies && delta ? `(${signed(delta)})` : signed(delta) });
     return [make("th", { scope: "row", className: "text" }, name), number(before), number(after), change];
   };
   const table = (caption, first, rows, end = []) => {
@@ -51,7 +53,9 @@
     const title = `${lines[a.line]}: ${a.name}, and ${lines[b.line]}: ${b.name}`;
     answer.append(make("p", { textContent: title }));
     if (!names.length) answer.append(make("p", { textContent: "The two have no case in common." }));
-    else answer.append(table("Instructions of a call", "case", names.map((name) => make("tr", {}, ...row(name, a.cases[name][0], b.cases[name][0])))));
+    else answer.append(table("Instructions of a call", "case", names.map((name) => make("tr", {}, ...row(name, a.cases[name][0], b.cases[name][0], a.cases[name][2] || b.cases[name][2])))));
+    if (names.some((name) => (a.cases[name][2] || b.cases[name][2]) && a.cases[name][0] !== b.cases[name][0]))
+      answer.append(make("p", { className: "note", textContent: "A change in parentheses is of a count that depends on the context, such as the time: it may be none. kentry diff compares context by context, and so does the history." }));
     for (const name of names) {
       const [[before, from], [after, to]] = [a.cases[name], b.cases[name]];
       if (before === after && from === to) continue;
