@@ -179,7 +179,8 @@ class Trials:
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 text = (entry / "cmdline").read_bytes()
-                if int(entry.name) != os.getpid() and str(self.folder).encode() in text:
+                known = text + (entry / "environ").read_bytes()
+                if int(entry.name) != os.getpid() and str(self.folder).encode() in known:
                     found.append(text.replace(b"\0", b" ")[:200].decode(errors="replace"))
         return found
 

@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6649,
     "stats": 693,
     "store": 333,
-    "study": 3458,
+    "study": 3467,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 41865
+TESTS_BUDGET = 41874
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -92,7 +92,7 @@ def read(folder: Path) -> MadeOf | None:
     """Return what the kernel in a folder of build.built() was made of; None if kentry was older."""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=MadeOf)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
 
 

@@ -479,7 +479,7 @@ def steps_in(folder: Path) -> Iterator[studies.Step]:
     for line in lines:
         try:
             yield msgspec.json.decode(line, type=studies.Step)
-        except msgspec.MsgspecError as err:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as err:
             raise UserError(f"{folder / _STEPS} is damaged.", "Remove it, and begin anew.") from err
 
 
@@ -489,7 +489,7 @@ def provisional_in(folder: Path) -> list[studies.Provisional]:
         return msgspec.json.decode(
             (folder / _PROVISIONAL).read_bytes(), type=list[studies.Provisional]
         )
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return []
 
 

@@ -6,7 +6,9 @@ processor, flavour or config, compiler and command line.  What was read and comp
 cache, so a store with one more kernel costs one more reading and one more comparison a line.
 """
 
+import ctypes
 import re
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -44,6 +46,7 @@ _BUILT = re.compile(r"\((\d{4}-\d\d-\d\d)\)$|(\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \w
 # Kernels of reproducible builds say that they were built then.
 _NO_YEAR = 1990
 
+_PR_SET_PDEATHSIG = 1
 # What a process makes before it answers.
 _AT_ONCE = 8
 
@@ -154,7 +157,8 @@ def _all(
         except msgspec.ValidationError:
             missing[words] = file, key
     if missing:
-        with ProcessPoolExecutor(mp_context=get_context("forkserver")) as pool:
+        # Each is a child of this process, by whose end it ends.
+        with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_end_with_us) as pool:
             # Neighbours are compared by one process, which reads each recording once.
             order = list(missing)
             parts = [order[at : at + _AT_ONCE] for at in range(0, len(order), _AT_ONCE)]
@@ -170,6 +174,11 @@ def _all(
                 for future in futures:
                     future.cancel()
     return [made[words] for words in wanted]
+
+
+def _end_with_us() -> None:
+    # From linux/prctl.h.  If kentry is killed, a worker would wait for more work for ever.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _each(make: Callable[..., Made], parts: Sequence[Words]) -> list[Made]:

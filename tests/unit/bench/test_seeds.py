@@ -21,6 +21,15 @@ def test_however_workers_and_disks_fail_the_answer_is_the_seeds() -> None:
     assert told["runs"] > 24
 
 
+# What each came to: a file of steps whose damage is no UTF-8 ended in a traceback.
+ONCE_WRONG = (48,)
+
+
+@pytest.mark.parametrize("seed", ONCE_WRONG)
+def test_a_seed_that_was_once_wrong_is_right(seed: int) -> None:
+    assert seeds.check(seed, Counter()) == ""
+
+
 def test_a_search_that_is_wrong_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     right = bisection.all_steps
 
