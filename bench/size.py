@@ -37,7 +37,7 @@ BUDGET = {
     "show": 6649,
     "stats": 693,
     "store": 333,
-    "study": 3467,
+    "study": 3472,
     "time": 1578,
     "vector": 2902,
 }

@@ -7,6 +7,7 @@ cache, so a store with one more kernel costs one more reading and one more compa
 """
 
 import ctypes
+import os
 import re
 import signal
 from collections import defaultdict
@@ -158,7 +159,8 @@ def _all(
             missing[words] = file, key
     if missing:
         # Each is a child of this process, by whose end it ends.
-        with ProcessPoolExecutor(mp_context=get_context("spawn"), initializer=_end_with_us) as pool:
+        spawned = get_context("spawn")
+        with ProcessPoolExecutor(None, spawned, _end_with, (os.getpid(),)) as pool:
             # Neighbours are compared by one process, which reads each recording once.
             order = list(missing)
             parts = [order[at : at + _AT_ONCE] for at in range(0, len(order), _AT_ONCE)]
@@ -176,9 +178,12 @@ def _all(
     return [made[words] for words in wanted]
 
 
-def _end_with_us() -> None:
+def _end_with(parent: int) -> None:
     # From linux/prctl.h.  If kentry is killed, a worker would wait for more work for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # It may have been killed before.
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _each(make: Callable[..., Made], parts: Sequence[Words]) -> list[Made]:
