@@ -43,7 +43,7 @@ ENDED, PATIENCE = 20.0, 300.0
 GOLDEN = ROOT / "tests" / "golden" / "arm64-6.12.json"
 KERNELS = ("debian:6.1", "debian:6.12")
 MEASURED = ("--arch", "arm64", "--case", "getppid,read", "--json")
-# A store that is read has so many recordings, and one that is filled.
+# Recordings in the store that is read, and in the one that is filled.
 FEW, MANY = 4, 60
 
 
@@ -284,7 +284,7 @@ def below(pid: int) -> list[int]:
 
 
 def run(kills: int, damages: int, seed: int, say: Callable[[str], None] = print) -> list[str]:
-    """Makes so many trials of each kind; returns what was wrong, a line each."""
+    """Makes the trials of both kinds; returns what was wrong, a line each."""
     with tempfile.TemporaryDirectory(prefix="kentry-faults-") as name:
         trials = Trials(Path(name), seed)
         began = time.monotonic()

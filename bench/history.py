@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How quick the site of many kernels is: from an empty cache, and again with nothing new.
 
-The kernels are Debian's 6.1 and 6.12 for arm64 by turns with other versions, so that each has other
-counts than the one before.  The peer is reading as many files with Python's own json.
+The kernels are Debian's 6.1 and 6.12 for arm64, alternately and with other versions, so that each
+has other counts than the one before.  The peer is reading as many files with Python's own json.
 Usage: python -m bench.history [KERNELS]
 """
 

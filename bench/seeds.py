@@ -22,10 +22,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.builders import recording
 from tests.histories import git
@@ -40,11 +39,11 @@ from kentry.errors import (
 )
 from kentry.kernels.tree import Commit, find_range
 from kentry.progress import Update
-from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
+from kentry.results.recording import INSTRUCTIONS, read_recording
 from kentry.results.studies import MEASURED, NO_BOOT, NO_BUILD, Bisection
 from kentry.store.store import Store
 from kentry.study.bisection import Question, bisect
-from kentry.study.commits import Commits
+from kentry.study.commits import Commits, Meter
 from kentry.study.plan import Outcome
 
 CASE = "getppid"
@@ -98,43 +97,16 @@ class World:
         ]
 
 
-class Workers:
-    """Stand in for what builds and boots a commit (kentry.study.commits.Kernels)."""
+class Workers(Meter):
+    """Stands in for what builds and boots a commit."""
 
-    def __init__(self, world: World, names: Sequence[str]) -> None:
+    def __init__(self, world: World, names: Sequence[str], folder: Path) -> None:
+        super().__init__(["simulated workers"], folder)
         self._world, self._counts = world, dict(zip(names, world.counts, strict=True))
         self._lock = threading.Lock()
 
-    def unit(
-        self,
-        commit: Commit,
-        near: Mapping[str, Recording],
-        update: Update,
-        anew: Path | None = None,
-    ) -> Commit:
-        """See Kernels."""
-        return commit
-
-    def made_with(self, commit: Commit, update: Update) -> list[str]:
-        """See Kernels."""
-        return []
-
-    def cost(self, commit: Commit, steps: int, update: Update) -> str:
-        """See Kernels."""
-        return ""
-
-    def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
-        """See Kernels."""
-        return ""
-
-    def is_same_kernel(self, commit: Commit, like: str) -> None:
-        """See Kernels."""
-
-    def compiled(self, commit: Commit, update: Update) -> None:
-        """See Kernels."""
-
     def function(self, commit: Commit, update: Update) -> Outcome:
-        """Measures a commit, unless the seed kills the command, or the worker."""
+        """Measures a commit (see Kernels), unless the seed kills the command, or the worker."""
         world, count = self._world, self._counts[commit.name]
         with self._lock:
             chance = world.rng.random()
@@ -174,7 +146,7 @@ def answer(world: World, folder: Path) -> tuple[Bisection | None, list[str], int
     names = world.tree(folder / "linux")
     state, place = folder / "state", str(folder / "store")
     state.mkdir()
-    workers: Any = Workers(world, names)
+    workers = Workers(world, names, state)
     store = Store(place, create=True)
     span = find_range(folder / "linux", names[0], names[-1])
     question = Question(cases=(CASE,), metric=INSTRUCTIONS, everything=True, verify=world.verify)
@@ -249,7 +221,7 @@ def check(seed: int, told: Counter[str]) -> str:
 
 
 def run(histories: int, first: int) -> list[str]:
-    """Checks so many seeds; returns what is wrong, a line a seed."""
+    """Checks the seeds from `first` on; returns what is wrong, a line a seed."""
     wrong, told, began = [], Counter[str](), time.monotonic()
     for seed in range(first, first + histories):
         with contextlib.redirect_stderr(io.StringIO()):

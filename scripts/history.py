@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--arch", choices=list(ARCHES))
     parser.add_argument("--flavour", action="append")
     parser.add_argument("--no-sources", action="store_true")
-    parser.add_argument("--most", type=int, help="measure no more than so many in this run")
+    parser.add_argument("--most", type=int, help="end after this number of recordings")
     options = parser.parse_args()
     recordings, store = options.folder / "recordings", str(options.folder / "store")
     recordings.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 
 def zeros(mib: int, before: bytes = b"") -> bytes:
-    """A gzip file of `before` and so many MiB of zeros, made of one block again and again."""
+    """A gzip file of `before` and then `mib` MiB of zeros, made of one block again and again."""
     pack = zlib.compressobj(9, wbits=31)
     first = pack.compress(before) + pack.flush(zlib.Z_FULL_FLUSH)
     # The first has a window without zeros in it; all that follow are the same.

@@ -220,21 +220,17 @@ def held(file: Path, update: Update, other: str) -> Iterator[None]:
 def scratch_folder() -> Iterator[Path]:
     """Yield an empty folder in the cache, removed when the block ends or by the next call."""
     base = cache_dir("scratch")
-    # Its owner holds a lock on a file in each folder; the kernel releases the lock of a dead one.
+    # Its owner holds a lock on each folder; the kernel releases the lock of a dead one.
     with no_space_is_an_error(base), (base / "lock").open("w") as all_folders:
         fcntl.flock(all_folders, fcntl.LOCK_EX)
         for folder in filter(Path.is_dir, base.iterdir()):
-            with contextlib.suppress(BlockingIOError):
-                # Without a lock its owner is removing it, or was killed while it did.
-                with contextlib.suppress(FileNotFoundError), (folder / "lock").open() as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+            _remove_if_dead(folder)
         folder = Path(tempfile.mkdtemp(dir=base))
-        lock = (folder / "lock").open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        owner = os.open(folder, os.O_RDONLY)
+        fcntl.flock(owner, fcntl.LOCK_EX)
     try:
         (folder / "files").mkdir()
         yield folder / "files"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        lock.close()
+        os.close(owner)

@@ -269,13 +269,14 @@ def typical_seconds(build: Build) -> tuple[float, int] | None:
     Such are builds in the folder of this one, where make compiles only what has changed; without
     any, whole ones of its architecture, compiler and kind of config.
     """
+    folder = build.objects()
     known: dict[str, list[float]] = {"here": [], "whole": []}
     for file in cache.cache_dir("built").glob("*/manifest.json"):
         own = cache.read_json(file)
         objects, seconds = Path(own.get("objects", "")), own.get("seconds")
-        if seconds and objects == build.objects() and not own["whole"]:
+        if seconds and objects == folder and not own["whole"]:
             known["here"].append(seconds)
-        elif seconds and objects.name == build.objects().name and own["whole"]:
+        elif seconds and objects.name == folder.name and own["whole"]:
             known["whole"].append(seconds)
     times = known["here"] or known["whole"]
     return (median(times), len(times)) if times else None

@@ -105,15 +105,19 @@ def _overview(
     )
     for case, file in files.items():
         cells: list[object] = []
+        # The first result of the page has all lines.
+        place = 1
         for line in lines:
-            points = line.logs[case].points if case in line.logs else ()
+            if case not in line.logs:
+                cells.append(None)
+                continue
+            place += 1
+            points = line.logs[case].points
             if len(points) < 2:
-                cells.append(number(points[0].value) if points else None)
+                cells.append(number(points[0].value))
                 continue
             old, new = (points[at].value or 0 for at in (0, -1))
             kind = WORSE if new > old else BETTER if new < old else ""
-            # The first result of the page has all lines.
-            place = 2 + [own for own in lines if case in own.logs].index(line)
             cells.append(Cell(f"{new} ({signed(int(new - old))})", kind, f"{file}#result-{place}"))
         table.row(Cell(case, link=file), *cells)
     newest = Table(
@@ -173,8 +177,7 @@ def _log(line: Line, log: Log) -> Layout:
     layout = log_layout(log)
     has_dates = len({point.date[:10] for point in log.points} - {""}) > 1
     more: list[Block] = [Section("By date", [log_chart(log, by_date=True)])] if has_dates else []
-    apart = {kernel.name: kernel.sha256 for kernel in line.kernels}
-    facts = [("line", line.name), ("kernels", str(len(apart)))]
+    facts = [("line", line.name), ("kernels", str(len({own.name for own in line.kernels})))]
     return replace(
         layout,
         title=f"{log.case}: {line.name}",

@@ -216,7 +216,7 @@ class Kernels:
         return f"{whole}{len(plans)} boots"
 
     def cost(self, commit: Commit, steps: int, update: Update) -> str:
-        """Returns what so many steps cost at most before any is made, a clause."""
+        """Returns what a number of steps costs at most, known before any is made; a clause."""
         typical = build.typical_seconds(self._plan(commit.name, update))
         builds = f"at most {steps} builds and boots"
         if not typical:

@@ -36,10 +36,9 @@ from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.studies import Answer, Bisection, ChangePoint, Log, Point
 from kentry.store.store import Store
 from kentry.study.commits import Difference, Pair
-from kentry.study.log import Neighbours, followed
+from kentry.study.log import Neighbours, differences_noted, followed
 
-_DOCUMENTS = """SELECT sha256, schema FROM documents WHERE schema LIKE 'kentry/recording/%'
-    OR schema LIKE 'kentry/bisection/%' ORDER BY added, sha256"""
+_DOCUMENTS = "SELECT sha256, schema FROM documents ORDER BY added, sha256"
 # What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64.
 _VERSION = re.compile(r"^[\d.]+(-rc\d+)?(-\d+)?(\+(deb\d+[.+u\d]*|bpo))?[-+]?")
 _COMPILER = re.compile(r"(gcc|clang)\D*?(?:-\d+\D*?)?(\d+)\.\d")
@@ -99,9 +98,12 @@ class Line(Struct, frozen=True):
 
 def history(place: str, update: Update) -> list[Line]:
     """Returns the lines of the store at `place`; UserError where it has no counts at all."""
-    documents = Store(place).query(_DOCUMENTS)[1]
-    recordings = [key for key, schema in documents if schema.startswith("kentry/recording/")]
-    bisections = [key for key, _ in documents if key not in set(recordings)]
+    store = Store(place)
+    documents = store.query(_DOCUMENTS)[1]
+    recordings, bisections = (
+        [key for key, schema in documents if schema.startswith(f"kentry/{kind}/")]
+        for kind in ("recording", "bisection")
+    )
     read = _all(Kernel, _kernel, [(place, key) for key in recordings], "reading", update)
     kernels = [kernel for kernel in read if kernel.cases]
     if not kernels:
@@ -119,7 +121,7 @@ def history(place: str, update: Update) -> list[Line]:
                 pairs[old.sha256, new.sha256].append(case)
     wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
     compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
-    found = _found(place, bisections)
+    found = _found(store, bisections)
     return [
         Line(
             _name(own[0], ordered),
@@ -196,10 +198,14 @@ def _code() -> str:
     return " ".join([code_digest(), *map(code_digest, folders)])
 
 
+# A worker opens its store once.
+_store = lru_cache(1)(Store)
+
+
 # Of neighbours the older one was the newer one of those before.
 @lru_cache(2)
 def _recording(place: str, key: str) -> Recording:
-    return read_recording(Path(f"{place}: {key[:12]}"), Store(place).get(key))
+    return read_recording(Path(f"{place}: {key[:12]}"), _store(place).get(key))
 
 
 def _kernel(place: str, key: str) -> Kernel:
@@ -276,12 +282,12 @@ def _compared(place: str, old: str, new: str, *cases: str) -> Compared:
     return Compared(apart, tuple(pair.differing()))
 
 
-def _found(place: str, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
+def _found(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The commits that bisections between two releases named: by both, architecture and case."""
     found: dict[tuple[str, ...], tuple[str, ...]] = {}
     for key in keys:
         try:
-            own = read_document(Path(key), Bisection, "", Store(place).get(key))
+            own = read_document(Path(key), Bisection, "", store.get(key))
         except (RecordingError, UserError) as err:
             say(err.sentence)
             continue
@@ -316,11 +322,9 @@ def _log(
             ends = ends or [one.before, one.names[-1]]
             commits = found.get((*ends, kernels[0].arch, case), ())
             changes.append(msgspec.structs.replace(one, found=commits))
-    differing: dict[str, list[str]] = defaultdict(list)
-    for own, name in zip(between, names[1:], strict=True):
-        for what in own.differing:
-            differing[what].append(name)
-    notes += [caveats.differs_from_before(what, caveats.some(at)) for what, at in differing.items()]
+    notes += differences_noted(
+        (name, own.differing) for name, own in zip(names[1:], between, strict=True)
+    )
     return Log(
         tool=kernels[-1].tool,
         origin={"what": f"{len(names)} kernels", "cpu": kernels[0].line[1]},

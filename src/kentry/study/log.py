@@ -141,6 +141,15 @@ def followed(
         old = new
 
 
+def differences_noted(differing: Iterable[tuple[str, Iterable[str]]]) -> list[Caveat]:
+    """Says at which kernels what differs from the one before; `differing` has both by kernel."""
+    places: dict[str, list[str]] = {}
+    for name, own in differing:
+        for what in own:
+            places.setdefault(what, []).append(name)
+    return [caveats.differs_from_before(what, some(names)) for what, names in places.items()]
+
+
 def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     """The history of kernels in order, or of recordings; KernelError where none has a value."""
     cases = units[0].measurement.cases
@@ -158,13 +167,12 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     titles = {index: f"Linux {kernel.kernel['release']}" for index, kernel in recordings.items()}
     names = [unit.spec for unit in units]
     steps: dict[str, list[Neighbours]] = {case: [] for case in cases}
-    differing: dict[str, list[str]] = {}
+    differing: list[tuple[str, list[str]]] = []
     for last, index in itertools.pairwise(measured):
         pair = Pair(recordings[last], recordings[index], cases)
         for case in cases:
             steps[case].append(Neighbours(last, index, pair.difference(case)))
-        for what in pair.differing():
-            differing.setdefault(what, []).append(names[index])
+        differing.append((names[index], pair.differing()))
     values: dict[str, dict[int, Real]] = {}
     changes: dict[str, list[ChangePoint]] = {}
     notes: list[Caveat] = []
@@ -178,7 +186,7 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
             notes += undecided
     for case, own in values.items():
         notes += sums(case, ((recordings[index], count) for index, count in own.items()))
-    notes += [caveats.differs_from_before(what, some(at)) for what, at in differing.items()]
+    notes += differences_noted(differing)
     points = [
         Point(
             place=index,

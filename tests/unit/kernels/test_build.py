@@ -386,7 +386,7 @@ def test_a_config_of_the_source_is_that_of_each_commit(tmp_path: Path) -> None:
     commit(linux, "more", {CONFIG: text})
     newer, _ = made(revision(linux), request=request)
     assert newer != folder and "CONFIG_NET=y" in (newer / "config").read_text()
-    # A file here goes before one of the source, and a name of neither is said.
+    # A file here goes before one of the source, and a name of neither is an error.
     with pytest.raises(UserError, match="arch/arm64/configs/none"):
         plan_of(old, request=Request(config="arch/arm64/configs/none"))
 

@@ -41,10 +41,10 @@
     const change = make("td", { className, textContent: varies && delta ? `(${signed(delta)})` : signed(delta) });
     return [make("th", { scope: "row", className: "text" }, name), number(before), number(after), change];
   };
-  const table = (caption, first, rows, end = []) => {
+  const table = (caption, first, rows) => {
     const heads = [first, "old", "new", "delta"].map((textContent) => make("th", { scope: "col", textContent }));
     const parts = [make("caption", { textContent: caption }), make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)];
-    return make("div", { className: "wide" }, make("table", {}, ...parts, ...end));
+    return make("div", { className: "wide" }, make("table", {}, ...parts));
   };
   const show = () => {
     const [a, b] = [kernels[old.value], kernels[now.value]];
