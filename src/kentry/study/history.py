@@ -185,7 +185,7 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # It may have been killed before.
     if os.getppid() != parent:
-        os._exit(1)
+        signal.raise_signal(signal.SIGKILL)
 
 
 def _each(make: Callable[..., Made], parts: Sequence[Words]) -> list[Made]:
