@@ -63,7 +63,7 @@ check: test-setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	clang-format --dry-run --Werror $(C_FILES)
+	clang-format --dry-run --Werror $(C_FILES) bench/fuzz/*.[ch]
 
 bench: test-setup
 	$(PYTHON) -m bench.run
@@ -79,6 +79,10 @@ bench-fleet: test-setup
 # An hour: kentry and its programs are killed 300 times, and 2,000 files are damaged.
 faults: test-setup
 	$(PYTHON) -m bench.faults
+
+# Ten minutes: more than ten million inputs that nobody meant.  FUZZ, its options: --seconds 600.
+fuzz: test-setup
+	$(PYTHON) -m bench.fuzz $(FUZZ)
 
 # Hours the first time, and it goes on where it was stopped: every kernel of Debian's archive, and
 # their history as a site.  HISTORY, its options: --arch arm64 --flavour arm64 --no-sources.
@@ -120,4 +124,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native build demo dist
 
-.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect bench-fleet faults history mutants honesty contexts docs site site-pages man clean
+.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect bench-fleet faults fuzz history mutants honesty contexts docs site site-pages man clean

@@ -23,13 +23,13 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 631,
     "arch": 1656,
-    "boot": 2538,
-    "commands": 3760,
+    "boot": 2539,
+    "commands": 3763,
     "compare": 2389,
     "count": 1933,
     "host": 2052,
     "importing": 448,
-    "kernels": 4225,
+    "kernels": 4223,
     "machines": 1305,
     "models": 986,
     "path": 1257,
@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6652,
     "stats": 693,
     "store": 333,
-    "study": 3484,
+    "study": 3486,
     "time": 1578,
     "vector": 2902,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 41882
+TESTS_BUDGET = 42038
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -11,6 +11,7 @@
 #define KIB 1024L
 /* "cold": more bytes than a core's own caches and its share of the shared one. */
 #define COLD_BYTES (16 * KIB * KIB)
+#define MOST_BYTES (1L << 40)
 /* Adds no window: no block has this many. */
 #define NO_EXTRA (1L << 62)
 /* The largest common multiple of all slots' `extra`. */
@@ -34,9 +35,11 @@ static const char *take_size(const char *text, long *bytes)
 	if ((rest = after(text, "warm")))
 		return rest;
 	rest = take_number(text, bytes);
-	if (rest && (*rest == 'K' || *rest == 'M'))
+	if (!rest || *bytes > MOST_BYTES)
+		return 0;
+	if (*rest == 'K' || *rest == 'M')
 		*bytes *= *rest++ == 'K' ? KIB : KIB * KIB;
-	return rest && *bytes > 0 ? rest : 0;
+	return *bytes > 0 ? rest : 0;
 }
 
 /* A size, after which ":code" may stand; returns what follows, null for anything else. */

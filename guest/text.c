@@ -4,6 +4,8 @@
 #include "system.h"
 #include "text.h"
 
+#define MOST_NUMBER 0x7fffffffffffffff
+
 void put(struct line *line, const char *text)
 {
 	while (*text && line->length < sizeof(line->text) - 1)
@@ -78,7 +80,10 @@ const char *take_number(const char *text, long *value)
 {
 	const char *first = text;
 
-	for (*value = 0; *text >= '0' && *text <= '9'; text++)
+	for (*value = 0; *text >= '0' && *text <= '9'; text++) {
+		if (*value > (MOST_NUMBER - (*text - '0')) / 10)
+			return 0;
 		*value = *value * 10 + (*text - '0');
+	}
 	return text == first ? 0 : text;
 }

@@ -59,7 +59,7 @@ int accounts_init(uint32_t functions)
 	for (int what = 0; what < SINGLES; what++)
 		accounts_kind((enum what)what, 0);
 	/* Number 0: of tasks that are no program's, such as the runner, which interrupts meet, too. */
-	accounts_program("");
+	accounts_program((const char[NAME_LENGTH]){ 0 });
 	room = 1 << 14;
 	values = zeroed(room, sizeof(*values));
 	return 0;
@@ -272,7 +272,7 @@ int accounts_write(const struct accounts_end *end)
 
 	fprintf(to, "from %" PRIu64 " %" PRIu64 "\n", end->instructions[0], end->ns[0]);
 	fprintf(to, "clock %" PRIu64 " %" PRIu64 " %" PRId64 "\n", end->readings, end->compared,
-		end->ahead);
+		(int64_t)end->ahead);
 	fprintf(to, "missed %" PRIu64 "\n", end->missed);
 	for (uint32_t id = 0; id < n_kinds; id++)
 		write_kind(id);

@@ -77,7 +77,7 @@ struct accounts_end {
 	 * instructions with each iteration of a REP one, how many more these are than
 	 * the clock says. */
 	uint64_t readings, compared;
-	int64_t ahead;
+	uint64_t ahead; /* of 2 to the power of 64: a kernel's clock may be anything */
 };
 
 /* The file has its room on the disk from here on, and stays empty until the other writes it. */

@@ -60,7 +60,7 @@ struct task {
 	uint32_t id;
 	uint32_t svcr;	  /* as last recorded */
 	uint32_t program; /* accounts.h */
-	int is_kernel, ours, began, dying, renamed;
+	int is_introduced, is_kernel, ours, began, dying, renamed;
 	char name[NAME_LENGTH];
 	int depth;
 	struct frame frames[MOST_FRAMES];

@@ -276,7 +276,7 @@ static void take_bit(int bit)
 {
 	size_t byte = message_bits / 8;
 
-	message[byte] = (char)(message[byte] << 1 | bit);
+	message[byte] = (char)((unsigned char)message[byte] << 1 | bit);
 	if (++message_bits % 8)
 		return;
 	if (message[byte] != '\n') {

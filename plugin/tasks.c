@@ -38,7 +38,8 @@
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_HOOKS 4096
 #define TASK_SLOTS 4096
-#define RUNNING 0 /* TASK_RUNNING, include/linux/sched.h */
+#define MOST_TASKS (1 << 17) /* task_structs: what a kernel that lies may name, in 64 MB */
+#define RUNNING 0	     /* TASK_RUNNING, include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 #define IDLE 0 /* the idle task's id */
 #define NS_A_SECOND 1000000000ull
@@ -103,6 +104,7 @@ static struct accounts_end accounts_end;
 
 static struct task *table[TASK_SLOTS];
 static uint32_t n_tasks;
+static int known_tasks;
 static struct task *current;
 static struct task *marker;  /* the runner's, which put the first mark */
 static struct task *leaving; /* the one switched from, while it may yet be saved */
@@ -195,10 +197,17 @@ static uint64_t read_field(uint64_t address, enum field field, size_t length)
 	return value;
 }
 
+static void introduce(struct task *task, int64_t parent);
+
 static void read_name(struct task *task)
 {
 	char name[NAME_LENGTH] = "";
 
+	/* A kernel may run a task that was not born. */
+	if (!task->is_introduced) {
+		introduce(task, -1);
+		return;
+	}
 	if (!api_read_memory(task->address + (uint64_t)offsets[FIELD_COMM], name, sizeof(name)) ||
 	    !strncmp(task->name, name, NAME_LENGTH))
 		return;
@@ -229,9 +238,10 @@ static struct task *add_task(uint64_t address, uint32_t id)
 	struct task *task = known_task(address), **slot = slot_of(address);
 
 	if (!task) {
-		task = calloc(1, sizeof(*task));
+		task = known_tasks++ < MOST_TASKS ? calloc(1, sizeof(*task)) : NULL;
 		if (!task) {
-			fprintf(stderr, "kentry plugin: out of memory\n");
+			fprintf(stderr, "kentry plugin: out of memory, or over %d tasks\n",
+				MOST_TASKS);
 			exit(1);
 		}
 		task->next = *slot;
@@ -245,6 +255,7 @@ static void introduce(struct task *task, int64_t parent)
 {
 	uint64_t flags = read_field(task->address, FIELD_FLAGS, 4);
 
+	task->is_introduced = 1;
 	task->is_kernel = !!(flags & PF_KTHREAD);
 	if (tracing)
 		events_task(task, parent, (int32_t)read_field(task->address, FIELD_PID, 4));
@@ -716,7 +727,7 @@ static void end_accounts(int complete)
 static void on_mark(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
-	if ((uintptr_t)data == MARK_TRACE_BEGIN && !marker) {
+	if ((uintptr_t)data == MARK_TRACE_BEGIN && current && !marker) {
 		struct moment begin = now();
 
 		settle();
@@ -749,7 +760,7 @@ static void compare_clocks(uint64_t ns, uint64_t when)
 	if (recording && clock_compares) {
 		accounts_end.readings++;
 		accounts_end.compared += when - last_when;
-		accounts_end.ahead += (int64_t)(when - last_when) - (int64_t)(ns - last_ns);
+		accounts_end.ahead += when - last_when - (ns - last_ns);
 	}
 	/* The idle task may read it and then sleep. */
 	clock_compares = recording && current && current->id != IDLE;

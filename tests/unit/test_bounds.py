@@ -115,6 +115,10 @@ INPUTS: dict[str, Callable[[Path], list[str]]] = {
         *("record", f"image:{put(folder, 'vmlinux', elf())}", "--arch", "arm64"),
         *("--case", "getppid"),
     ],
+    "an ELF file whose segments are each the whole file": lambda folder: [
+        *("record", f"image:{put(folder, 'vmlinux', overlapping())}", "--arch", "arm64"),
+        *("--case", "getppid"),
+    ],
     "a store's object that unpacks to 4 GiB": lambda folder: store(folder),
 }
 
@@ -123,6 +127,15 @@ def elf() -> bytes:
     far = (1 << 63) + 64
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
     return head + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0, 64, far, 0, 64, 56, 1, 64, 65535, 1)
+
+
+def overlapping() -> bytes:
+    """16 MiB, 60,000 times."""
+    count, size = 60_000, 16 << 20
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0, 64, 0, 0, 64, 56, count, 64, 0, 0)
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 1 << 63, 0, size, size, 8)
+    return (head + count * segment).ljust(size, b"\0")
 
 
 def store(folder: Path) -> list[str]:

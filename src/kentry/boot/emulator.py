@@ -79,7 +79,7 @@ def find_emulator(
         return _private(_copy(release, update), arch)
     if os.sep not in choice:
         raise UserError(f"Unknown emulator '{choice}'.", _ANOTHER)
-    path = Path(choice).expanduser()
+    path = Path(os.path.expanduser(choice))
     if not path.is_file() or not os.access(path, os.X_OK):
         raise MissingToolError(f"{path} is not a program.", _ANOTHER)
     return _asked((str(path.absolute()),), {}, arch)

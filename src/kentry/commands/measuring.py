@@ -304,7 +304,7 @@ class TreeOptions(MeasureOptions):
 
     def top(self) -> Path:
         """Returns the folder of --tree."""
-        return self.tree.expanduser().resolve()
+        return Path(os.path.expanduser(self.tree)).resolve()
 
 
 _A_STATE = {

@@ -116,8 +116,11 @@ def _read(
     document = read_document(file, form, remedy, printable=kind == _COMPARISON)
     try:
         return replace(make(document), json=json.loads(file.read_bytes()))
-    except (ArithmeticError, IndexError, ValueError) as err:
-        raise RecordingError(f"{file} has numbers that cannot be true: {err}.", remedy) from err
+    except KeyError as err:
+        raise RecordingError(f"{file} is not a whole {kind}: it lacks {err}.", remedy) from err
+    except (ArithmeticError, IndexError, ValueError, TypeError, AttributeError) as err:
+        # Not all of a document is typed: its origin and options differ from kind to kind.
+        raise RecordingError(f"{file} has values that cannot be true: {err}.", remedy) from err
 
 
 def _recordings_of(series: Series, recordings: Sequence[Recording]) -> _ByRow:

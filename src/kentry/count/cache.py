@@ -114,7 +114,7 @@ def made_for(kernel: Kernel, arch: Arch, options: ExactOptions) -> dict[str, str
         target = [emulator_of(arch, options).version]
         if options.emulator not in CHOICES:
             # A program named by its path may be anything that calls itself this version.
-            target.append(sha256_of(Path(options.emulator).expanduser()))
+            target.append(sha256_of(Path(os.path.expanduser(options.emulator))))
     processor = find_processor(arch, options.cpu)
     machine = [machine_for(arch, processor, options.cases), *words_for(options.cases)]
     return {

@@ -146,7 +146,7 @@ def read_counts(file: Path) -> Counts:
                 counts.end, counts.complete = (numbers[0], numbers[1]), bool(numbers[2])
             else:
                 raise ValueError(word)
-    except (OSError, ValueError, KeyError, IndexError) as err:
+    except (OSError, ValueError, TypeError, KeyError, IndexError) as err:
         raise TraceError(f"The plugin's counts cannot be read: {err}.") from err
     if not ended:
         raise TraceError("The plugin's counts are cut short.", "Is the disk full?")

@@ -18,7 +18,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, UserError
@@ -117,7 +117,7 @@ def _unpack(data: bytes) -> Unpacked:
             kernel = _decompress(_part(data, setup + offset, size))
             if not kernel.startswith(_ELF):
                 raise NotAnImageError("holds no kernel that kentry can read")
-            with _elf(kernel) as elf:
+            with open_elf(io.BytesIO(kernel)) as elf:
                 _arch_of_elf(elf)
             return Unpacked(arch.image_format, arch, data, kernel)
     if data.startswith((*_STREAMS, *_PROGRAMS)):
@@ -157,15 +157,17 @@ def _decompress(data: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def _elf(data: bytes) -> Iterator[ELFFile]:
+def open_elf(stream: BinaryIO) -> Iterator[ELFFile]:
     """Open the ELF file; what pyelftools raises on a damaged one becomes NotAnImageError."""
     from elftools.common.exceptions import ELFError
+    from elftools.construct.core import ConstructError
     from elftools.elf.elffile import ELFFile
 
+    mistakes = (ValueError, LookupError, AttributeError, TypeError, OverflowError, struct.error)
     try:
-        yield ELFFile(io.BytesIO(data))
-    except (ELFError, struct.error, ValueError, KeyError, AttributeError) as err:
-        raise NotAnImageError(f"is a damaged ELF file ({err})") from err
+        yield ELFFile(stream)
+    except (ELFError, ConstructError, *mistakes) as err:
+        raise NotAnImageError(f"is not an ELF file that can be read ({err})") from err
 
 
 def _arch_of_elf(elf: ELFFile) -> Arch:
@@ -178,7 +180,7 @@ def _arch_of_elf(elf: ELFFile) -> Arch:
 
 def _unpack_elf(data: bytes) -> Unpacked:
     """Make an Image of a vmlinux where the architecture boots that, else use it as it is."""
-    with _elf(data) as elf:
+    with open_elf(io.BytesIO(data)) as elf:
         arch = _arch_of_elf(elf)
         if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
             raise NotAnImageError("is an ELF file but not a kernel")
@@ -188,7 +190,9 @@ def _unpack_elf(data: bytes) -> Unpacked:
             raise NotAnImageError("is an ELF file with nothing to load")
         base = min(part["p_paddr"] for part in loads)
         size = max(part["p_paddr"] + part["p_filesz"] for part in loads) - base
-        flat = bytearray(size if size <= _MOST_IMAGE_BYTES else 0)
+        # Segments may overlap: 65,535 of them could each be the whole file.
+        most = max(size, sum(part["p_filesz"] for part in loads))
+        flat = bytearray(size if most <= _MOST_IMAGE_BYTES else 0)
         if flat:
             for part in loads:
                 start = part["p_paddr"] - base
@@ -288,7 +292,7 @@ def build_id(payload: bytes) -> str | None:
 
 def elf_build_id(data: bytes) -> str | None:
     """Return the GNU build id in the notes of the ELF file `data`, or None."""
-    with contextlib.suppress(NotAnImageError), _elf(data) as elf:
+    with contextlib.suppress(NotAnImageError), open_elf(io.BytesIO(data)) as elf:
         notes = [note for note in _notes(elf) if note["n_type"] == "NT_GNU_BUILD_ID"]
         build_ids = {str(note["n_desc"]) for note in notes if note["n_name"] == "GNU"}
         return build_ids.pop() if len(build_ids) == 1 else None
@@ -325,7 +329,7 @@ def linked_at(image: bytes, kernel: Kernel, start: int, end: int) -> bytes:
     """Read what is linked from `start` to `end`: as much of it as the uncompressed `image` has."""
     address_of = kernel.symbols.address_of
     if image.startswith(_ELF):
-        with contextlib.suppress(NotAnImageError), _elf(image) as elf:
+        with contextlib.suppress(NotAnImageError), open_elf(io.BytesIO(image)) as elf:
             for segment in elf.iter_segments("PT_LOAD"):
                 offset = start - segment["p_vaddr"]
                 if 0 <= offset < segment["p_filesz"]:

@@ -84,33 +84,31 @@ def _unreadable(what: str, detail: str = "") -> KernelError:
 
 def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
     """Return the text symbols of an ELF file, of the same build as the image; UserError."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
     data = read_bytes(vmlinux)
     remedy = "Give the vmlinux that the build left beside the image."
     try:
-        elf = ELFFile(io.BytesIO(data))
-        problem = ""
+        with payload.open_elf(io.BytesIO(data)) as elf:
+            machine = elf["e_machine"]
+            rows = list(_symtab(elf))
         theirs = payload.elf_build_id(data)
-        if elf["e_machine"] != arch.elf_machine:
-            problem = f"{vmlinux} is for {elf['e_machine']}, the image for {arch.name}"
-        elif build_id and theirs:
-            if build_id != theirs:
-                problem = f"{vmlinux} is of build {theirs[:12]}, the image of build {build_id[:12]}"
-        elif banner.encode() not in data:
-            problem = f"{vmlinux} does not have the image's 'Linux version' line in it"
-        if problem:
-            raise UserError(
-                f"The symbols do not match the image: {problem}.",
-                "Give the vmlinux of the same build.",
-            )
-        # As scripts/kallsyms.c sorts: by address, weak ones last, fewer underscores first.
-        rows = list(_symtab(elf))
-        rows.sort(key=lambda row: (row.kind in "Ww", len(row.name) - len(row.name.lstrip("_"))))
-        symbols = SymbolTable.of(rows)
-    except (ELFError, struct.error, ValueError, KeyError, AttributeError) as err:
-        raise UserError(f"{vmlinux} is not an ELF file that can be read ({err}).", remedy) from err
+    except payload.NotAnImageError as err:
+        raise UserError(f"{vmlinux} {err}.", remedy) from err
+    problem = ""
+    if machine != arch.elf_machine:
+        problem = f"{vmlinux} is for {machine}, the image for {arch.name}"
+    elif build_id and theirs:
+        if build_id != theirs:
+            problem = f"{vmlinux} is of build {theirs[:12]}, the image of build {build_id[:12]}"
+    elif banner.encode() not in data:
+        problem = f"{vmlinux} does not have the image's 'Linux version' line in it"
+    if problem:
+        raise UserError(
+            f"The symbols do not match the image: {problem}.",
+            "Give the vmlinux of the same build.",
+        )
+    # As scripts/kallsyms.c sorts: by address, weak ones last, fewer underscores first.
+    rows.sort(key=lambda row: (row.kind in "Ww", len(row.name) - len(row.name.lstrip("_"))))
+    symbols = SymbolTable.of(rows)
     if not symbols:
         raise UserError(f"{vmlinux} has no symbols: it was stripped.", remedy)
     return symbols
@@ -141,14 +139,10 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
 
 def debug_info_of(vmlinux: Path) -> Path | None:
     """Return the file itself if it is ELF and has DWARF's table of lines; else None."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
-    try:
-        with vmlinux.open("rb") as file:
-            return vmlinux if ELFFile(file).get_section_by_name(".debug_line") else None
-    except (OSError, ELFError, ValueError, KeyError, AttributeError, TypeError):
-        return None
+    unreadable = contextlib.suppress(OSError, payload.NotAnImageError)
+    with unreadable, vmlinux.open("rb") as file, payload.open_elf(file) as elf:
+        return vmlinux if elf.get_section_by_name(".debug_line") else None
+    return None
 
 
 def reader() -> str:

@@ -63,7 +63,7 @@ class BoardMachine(ShellMachine):
         self._command: Any = None
         self._printk = ""
         target, named = name.partition(":")[2], os.environ.get(_ENV_VARIABLE, "")
-        file = Path(named).expanduser()
+        file = Path(os.path.expanduser(named))
         if not file.is_file():
             raise MachineError(
                 f"There is no labgrid environment {file}."

@@ -8,6 +8,7 @@ executed functions have the same object code takes the same path.  A killed run 
 import hashlib
 import json
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -497,7 +498,8 @@ class State:
     """A bisection's folder, by the tree's."""
 
     def __init__(self, tree: Path) -> None:
-        name = hashlib.sha256(str(tree.expanduser().resolve()).encode()).hexdigest()[:16]
+        place = str(Path(os.path.expanduser(tree)).resolve())
+        name = hashlib.sha256(place.encode()).hexdigest()[:16]
         self.folder = cache_dir("bisections", name)
         self._tree = tree
 

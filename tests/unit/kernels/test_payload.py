@@ -96,8 +96,8 @@ def test_an_x86_vmlinux_is_booted_where_it_has_the_entry_for_that() -> None:
         (fakes.bzimage(b"\0" * 50000), "no kernel that kentry can read"),
         (fakes.bzimage(fakes.x86_vmlinux("EM_386")), "EM_386"),
         (fakes.elf(fakes.X86_64, machine="EM_386"), "EM_386"),
-        (VMLINUX[:30], "damaged ELF"),
-        (VMLINUX[:100], "damaged ELF"),
+        (VMLINUX[:30], "not an ELF file"),
+        (VMLINUX[:100], "not an ELF file"),
         (fakes.elf(fakes.ARM64), "nothing to load"),
     ],
 )

@@ -365,6 +365,31 @@ def test_what_is_no_result_is_a_sentence(
         report([file])
 
 
+@pytest.mark.parametrize(
+    ("golden", "place", "value", "words"),
+    [
+        ("ablate", ("base", "kernel", "origin"), None, "lacks 'origin'"),
+        ("ablate", ("base", "kernel", "origin"), 7, "cannot be true"),
+        ("bisect", ("origin", "tree"), None, "lacks 'tree'"),
+        ("diff-verdicts", ("old", "kernel", "origin"), [7], "cannot be true"),
+        ("series", ("tool", "name"), None, "lacks 'name'"),
+    ],
+)
+def test_what_a_kind_of_document_lacks_is_said(
+    golden: str, place: tuple[str, ...], value: object, words: str, tmp_path: Path
+) -> None:
+    document = json.loads((GOLDEN / f"{golden}.json").read_bytes())
+    holder = document
+    for key in place[:-1]:
+        holder = holder[key]
+    del holder[place[-1]]
+    if value is not None:
+        holder[place[-1]] = value
+    (tmp_path / "x.json").write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match=words):
+        report([tmp_path / "x.json"])
+
+
 def test_a_page_that_cannot_be_written_is_a_mistake_before_files_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

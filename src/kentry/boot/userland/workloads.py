@@ -4,6 +4,7 @@
 workloads.toml has those with a name.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Sequence
@@ -111,7 +112,7 @@ def find_workload(
 def parse_copy(text: str) -> Copy:
     """HOST or HOST:GUEST; without the latter it goes into the guest's /root.  UserError."""
     host, _, guest = text.partition(":")
-    source = Path(host).expanduser()
+    source = Path(os.path.expanduser(host))
     guest = guest or f"/root/{source.absolute().name}"
     if not guest.startswith("/") or ".." in guest.split("/"):
         raise UserError(
