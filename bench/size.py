@@ -39,10 +39,10 @@ BUDGET = {
     "store": 333,
     "study": 3486,
     "time": 1578,
-    "vector": 2902,
+    "vector": 2906,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42038
+TESTS_BUDGET = 42101
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

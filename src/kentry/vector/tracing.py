@@ -36,6 +36,8 @@ from kentry.vector.trace import Task, release_of, write_trace
 
 _RECORD = np.dtype([("instructions", "<u8"), ("ns", "<u8"), ("task_event", "<u4"), ("arg", "<i4")])
 _EVENT_BITS = 8
+# A record has 32 bits for a task's number and the event.
+_TASK_BITS = 32 - _EVENT_BITS
 # Records converted at a time: 24 MB.
 _CHUNK = 1 << 20
 
@@ -78,6 +80,8 @@ def read_task_table(file: Path) -> TaskTable:
         try:
             if kind == "task":
                 number, parent, pid, kernel = map(int, fields)
+                if number >> _TASK_BITS:
+                    raise ValueError("a number that no record has room for")
                 tasks[number] = Task(pid, "", (), parent, bool(kernel))
             elif kind == "name":
                 number, name = int(fields[0]), bytes.fromhex(fields[1]).decode(errors="replace")

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
 import subprocess
 import sys
 import uuid
@@ -19,36 +16,20 @@ from moto.server import ThreadedMotoServer
 from kentry.cli import main
 from kentry.errors import UserError
 from kentry.store.store import Store
-from tests.unit.store.test_store import READ, made, open_to_all
+from tests.unit.store import postgres
+from tests.unit.store.test_store import READ, made
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of PostgreSQL's for this module, by its URL."""
-    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
-    if not programs:
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Server]:
+    """A server of PostgreSQL's for this module."""
+    server = postgres.find()
+    if not server:
         pytest.skip("there is no PostgreSQL: apt-get install postgresql")
-    folder = tmp_path_factory.mktemp("postgres")
-    open_to_all(folder)
-    # The server refuses to be root.
-    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    user = [] if os.geteuid() else user
-    if user:
-        shutil.chown(folder, "postgres", "postgres")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    control = [*user, str(programs / "pg_ctl"), "-D", str(folder / "data"), "-w", "-s"]
-    initdb = [*user, str(programs / "initdb"), "-A", "trust", "-U", "kentry", "-N"]
-    subprocess.run([*initdb, str(folder / "data")], check=True, capture_output=True, cwd="/")
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {folder}"
-    log = str(folder / "log")
-    subprocess.run([*control, "-o", options, "-l", log, "start"], check=True, cwd="/")
-    try:
-        yield f"postgresql://kentry@127.0.0.1:{port}"
-    finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], check=True, cwd="/")
+    with postgres.serving(server, tmp_path_factory.mktemp("store") / "postgres"):
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +49,14 @@ def bucket() -> Iterator[str]:
 
 
 @pytest.fixture(params=["folder", "S3"])
-def place(request: pytest.FixtureRequest, database: str, tmp_path: Path) -> str:
+def place(request: pytest.FixtureRequest, database: postgres.Server, tmp_path: Path) -> str:
     """The URL of an empty store."""
     objects = str(tmp_path / "objects")
     if request.param == "S3":
         objects = f"{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}"
     name = f"k{uuid.uuid4().hex}"
-    import psycopg
-
-    with psycopg.connect(f"{database}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return f"{database}/{name}?objects={objects}"
+    database.make(name)
+    return f"{database.url}/{name}?objects={objects}"
 
 
 def test_a_database_does_as_a_folder_and_both_are_merged(place: str, tmp_path: Path) -> None:
@@ -108,8 +86,10 @@ def test_an_object_that_is_damaged_is_taken_out(place: str, tmp_path: Path) -> N
     assert list(store.verify()) == []
 
 
-def test_a_password_is_not_printed(database: str, capsys: pytest.CaptureFixture[str]) -> None:
-    place = database.replace("kentry@", "kentry:secret@") + "/nothing?objects=/nowhere"
+def test_a_password_is_not_printed(
+    database: postgres.Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = database.url.replace("kentry@", "kentry:secret@") + "/nothing?objects=/nowhere"
     assert main(["store", "verify", place]) == 2
     said = capsys.readouterr().err
     assert "does not exist" in said and "secret" not in said
