@@ -42,7 +42,9 @@ class Trials:
         if work.name not in self.undisturbed:
             began = time.monotonic()
             self.works.forget(work)
-            answer = self.works.answer(work, *self.works.run(work.words)[:2])
+            code, printed, said = self.works.run(work.words)
+            assert code == 0, (work.words, said)
+            answer = self.works.answer(work, code, printed)
             self.undisturbed[work.name] = answer, time.monotonic() - began
         return self.undisturbed[work.name]
 

@@ -36,6 +36,12 @@ MEASURED = (*ON, "--case", "getppid,read")
 # Recordings in the store that is read, and in the one that is filled.
 FEW, MANY = 4, 60
 COMMITS = 24
+BUDGETS = """\
+baseline.arm64 = "old.json"
+[arm64]
+getppid = 400
+read = "+1 %"
+"""
 DATABASE = "faults"
 PATCHES = sorted((ROOT / "examples" / "riscv-entry").glob("*.patch"))
 SOURCE = ("source:6.12", "--arch", "riscv64", "--config", "tiny", "--case", "getppid", "--json")
@@ -84,9 +90,8 @@ class Works:
             self.run(("record", kernel, *MEASURED, "-o", str(folder / "old.json")))
 
     def _booting(self) -> list[Work]:
-        (self.folder / "budgets.toml").write_text('[arm64]\ngetppid = 400\nread = "+1 %"\n')
-        budgets, old = str(self.folder / "budgets.toml"), str(self.folder / "old.json")
-        check = ("--budget", budgets, "--baseline", old)
+        (self.folder / "budgets.toml").write_text(BUDGETS)
+        check = ("--budget", str(self.folder / "budgets.toml"))
         one, both, forgets = (KERNELS[1], *MEASURED), (*KERNELS, *MEASURED), ("cache/recordings",)
         images = ("workloads", "images", "userland", "kernels", "archive")
         program, trace = ("--", "/bin/true"), str(self.folder / "trace.parquet")
