@@ -76,13 +76,22 @@ bench-bisect: test-setup
 bench-fleet: test-setup
 	$(PYTHON) -m bench.fleet
 
-# An hour: kentry and its programs are killed 300 times, and 2,000 files are damaged.
+# Hours: kentry and its programs are killed 312 times, 2,000 files are damaged; disks, terminals,
+# guests and clocks fail.  FAULTS, its options: --kills 20 --builds 0.
 faults: test-setup
-	$(PYTHON) -m bench.faults
+	$(PYTHON) -m bench.faults $(FAULTS)
 
 # Ten minutes: more than ten million inputs that nobody meant.  FUZZ, its options: --seconds 600.
 fuzz: test-setup
 	$(PYTHON) -m bench.fuzz $(FUZZ)
+
+# Two hours: mixed commands, four at a time, on one cache; what grows.  SOAK: --seconds 600.
+soak: test-setup
+	$(PYTHON) -m bench.soak $(SOAK)
+
+# How many lines of src/ the quick tests run.
+coverage: PYTEST = --cov=kentry --cov-report=term
+coverage: test-quick
 
 # Hours the first time, and it goes on where it was stopped: every kernel of Debian's archive, and
 # their history as a site.  HISTORY, its options: --arch arm64 --flavour arm64 --no-sources.
@@ -124,4 +133,4 @@ man: setup
 clean:
 	rm -rf .venv src/kentry/native build demo dist
 
-.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect bench-fleet faults fuzz history mutants honesty contexts docs site site-pages man clean
+.PHONY: setup forget demo test-setup locks test test-quick check bench bench-bisect bench-fleet faults fuzz soak coverage history mutants honesty contexts docs site site-pages man clean

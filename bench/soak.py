@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
+import gc
 import io
 import os
 import random
@@ -49,6 +51,9 @@ def work(folder: Path, seed: int, seconds: float) -> int:
             code = kentry_main(list(one.words))
         answer = works.answer(one, code, printed.getvalue())
         wrong = difference(answer, first.setdefault(one.name, answer)) or said.getvalue() * code
+        # What is free is given back: what stays is in use.
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
         print(one.name, wrong.replace("\n", " ")[:300], sep="\t", flush=True)
     return 0
 

@@ -158,11 +158,7 @@ class QemuRunner:
             try:
                 trace = parse_trace(trace_file)
             except TraceError as err:
-                raise TraceError(
-                    err.sentence,
-                    f"Is {folder} full? KENTRY_CACHE names another folder.",
-                    guest.stderr,
-                ) from err
+                raise TraceError(err.sentence, err.remedy, guest.stderr) from err
         if trace.cases_ended != report.ended_cases:
             raise GuestError(
                 "The plugin and the console disagree about how many cases ended.",

@@ -98,32 +98,44 @@ class PluginTrace:
 
 def parse_trace(file: Path) -> PluginTrace:
     """The trace in `file`; TraceError when it is not one, newer, or cut short."""
+    trace = PluginTrace()
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        with file.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            if next(lines, "") not in (f"kentry-trace {version}\n" for version in TRACE_VERSIONS):
+                raise TraceError(
+                    f"The plugin's trace is not version {TRACE_VERSIONS[-1]}.",
+                    "Build the plugin anew: make setup.",
+                )
+            for number, line in enumerate(lines, start=2):
+                _take_line(trace, number, line.rstrip("\n"))
     except OSError as err:
         raise TraceError(
             f"The plugin wrote no trace: {err.strerror}.", "kentry doctor shows what is missing."
         ) from err
-    if not lines or lines[0] not in (f"kentry-trace {version}" for version in TRACE_VERSIONS):
-        raise TraceError(
-            f"The plugin's trace is not version {TRACE_VERSIONS[-1]}.",
-            "Build the plugin anew: make setup.",
-        )
-    trace = PluginTrace()
-    for number, line in enumerate(lines[1:], start=2):
-        keyword, _, rest = line.partition(" ")
-        try:
-            _take(trace, keyword, rest)
-        except (ValueError, IndexError) as err:
-            raise TraceError(
-                f"Line {number} of the plugin's trace is damaged: {line!r}.",
-                "Please report it, with the output of kentry doctor.",
-            ) from err
     if trace.windows is None:
-        raise TraceError("The plugin's trace was cut short.", "Is the disk full?")
+        raise TraceError(
+            "The plugin's trace was cut short.",
+            f"Is {file.parent} full? KENTRY_CACHE names another folder.",
+        )
     trace.checks = [phase for phase in trace.phases if phase.name == "check"]
     trace.phases = [phase for phase in trace.phases if phase.name != "check"]
     return trace
+
+
+def _take_line(trace: PluginTrace, number: int, line: str) -> None:
+    keyword, _, rest = line.partition(" ")
+    try:
+        _take(trace, keyword, rest)
+    except (ValueError, IndexError) as err:
+        if keyword == "message":
+            raise TraceError(
+                f"The guest told the plugin what no probe tells it: {rest[:80]!r}.",
+                "Is it a kernel that starts what its initramfs has?",
+            ) from err
+        raise TraceError(
+            f"Line {number} of the plugin's trace is damaged: {line[:80]!r}.",
+            "Please report it, with the output of kentry doctor.",
+        ) from err
 
 
 def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
