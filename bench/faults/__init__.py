@@ -41,7 +41,7 @@ def run(
     seed: int,
     say: Callable[[str], None] = print,
 ) -> list[str]:
-    """Makes so many trials of each kind; returns what was wrong, a line each."""
+    """Makes that number of trials of each kind; returns what was wrong, a line each."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kentry-faults-")))
         server = postgres.find()

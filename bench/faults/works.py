@@ -155,18 +155,9 @@ class Works:
         """What builds kernels; their sources and the compiler's cache stay."""
         forgets = tuple(f"cache/{name}" for name in ("recordings", "built", "clean"))
         reads = ("recordings", "built", "clean")
-        patches = tuple(map(str, PATCHES[:2]))
-        options = ("--options", "CONFIG_AUDIT")
-        return [
-            Work(
-                *("series", ("series", SOURCE[0], *patches, *SOURCE[1:]), forgets),
-                reads=reads,
-            ),
-            Work(
-                *("ablate", ("ablate", *SOURCE, *options), forgets),
-                reads=reads,
-            ),
-        ]
+        series = ("series", SOURCE[0], *map(str, PATCHES[:2]), *SOURCE[1:])
+        ablate = ("ablate", *SOURCE, "--options", "CONFIG_AUDIT")
+        return [Work(words[0], words, forgets, reads=reads) for words in (series, ablate)]
 
     @staticmethod
     def _put(folder: Path, count: int) -> None:

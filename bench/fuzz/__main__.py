@@ -27,7 +27,7 @@ from pathlib import Path
 
 from tests import ROOT
 
-from bench.fuzz.readers import READERS
+from bench.fuzz.readers import READERS, read_in_full
 from kentry.boot.plugin_trace import parse_trace
 from kentry.count.workload import read_counts
 from kentry.errors import TraceError
@@ -52,9 +52,9 @@ NOT_THE_PROBE = {"memory.c", "costs.c", "runner.c", "probe.c", "slots.c"}
 COMMANDS = "commands"
 NAMES = (*PROGRAMS, *READERS, COMMANDS)
 KEPT = ROOT / "build" / "fuzz"
-# An input may take so long, in seconds, and so much memory, in MiB.
+# Of an input: seconds, MiB of memory, bytes.
 LIMITS = ("-timeout=30", "-rss_limit_mb=3072", "-max_len=65536")
-# A document takes kentry's command line some milliseconds; it runs so many at a time.
+# Inputs of the command line that one process tries: each takes some milliseconds.
 AT_ONCE = 200
 
 
@@ -173,8 +173,7 @@ def read_what_was_written(folder: Path) -> str:
             elif file.suffix == ".counts" and file.stat().st_size:
                 read_counts(file)
                 read_task_table(file.with_suffix(".events.tasks"))
-                for _ in read_records(file.with_suffix(".events")):
-                    pass
+                read_in_full(read_records(file.with_suffix(".events")))
                 counts["counts"] += 1
     return ", ".join(f"{number} {what}" for what, number in counts.items())
 

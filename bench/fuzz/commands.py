@@ -23,14 +23,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests import ROOT
+from tests.unit.commands.test_options import leaves
 
+from bench.fuzz.readers import GOLDEN, with_checksum
 from kentry.cli import build_parser
 from kentry.cli import main as kentry_main
 from kentry.errors import EXIT_SKIP, EXIT_STOP
-from kentry.results.document import checksum_of
 
-GOLDEN = ROOT / "tests" / "golden"
 # What a document may cost; what a line may cost is as long as what it asks for takes.
 BOUND_SECONDS = 30
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -74,10 +73,7 @@ def changed(rng: random.Random, document: Any) -> Any:
         for key in outer:
             holder = holder[key]
         change(rng, document, holder, last)
-    if "checksum" in document:
-        del document["checksum"]
-        document = {"checksum": checksum_of(document), **document}
-    return document
+    return with_checksum(document) if "checksum" in document else document
 
 
 def change(rng: random.Random, document: Any, holder: Any, key: Any) -> None:
@@ -119,16 +115,6 @@ def reading(rng: random.Random, file: Path, kind: str, folder: Path) -> list[str
         lines += [["export", str(file), "--format", rng.choice(forms)]]
         lines += [["store", "add", str(folder / "store"), str(file)]]
     return rng.choice(lines)
-
-
-def leaves(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yields the parsers of commands that have no commands below."""
-    below = [at for at in parser._actions if isinstance(at, argparse._SubParsersAction)]
-    if not below:
-        yield parser
-    for action in below:
-        for one in action.choices.values():
-            yield from leaves(one)
 
 
 def line(rng: random.Random, parsers: Sequence[argparse.ArgumentParser]) -> list[str]:

@@ -19,13 +19,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct cells by_name = { probe_next_name, find_cell, takes_entry };
 	char *text = malloc(size + 1), *words[MOST_WORDS + 1] = { text };
-	long count = 0;
+	long count = 1; /* behind the program's own name */
 
 	assert(text);
 	memcpy(text, data, size);
 	text[size] = 0;
 	for (size_t at = 0; at < size && count < MOST_WORDS; at += strlen(text + at) + 1)
-		words[++count < MOST_WORDS ? count : MOST_WORDS - 1] = text + at;
+		words[count++] = text + at;
 	parse_options(count, words);
 	for (long i = 1; i < count; i++) {
 		const char *state = find_state(words[i]);

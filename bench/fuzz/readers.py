@@ -31,6 +31,14 @@ def read_in_full(rows: Iterable[Any]) -> None:
         pass
 
 
+def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the checksum of what it says."""
+    from kentry.results.document import checksum_of
+
+    own = {key: value for key, value in document.items() if key != "checksum"}
+    return {"checksum": checksum_of(own), **own}
+
+
 def of_file(read: Callable[[Path], Any]) -> Callable[[bytes], None]:
     """A reader of bytes that are first written to a file."""
 
@@ -45,15 +53,12 @@ def recording(data: bytes) -> None:
     """A recording whose checksum is right: what is wrong with it is not that it was damaged."""
     import msgspec
 
-    from kentry.results.document import checksum_of
     from kentry.results.recording import read_recording
 
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         document = msgspec.json.decode(data)
         if isinstance(document, dict):
-            document["checksum"] = checksum_of({**document, "checksum": None})
-            document.pop("checksum")
-            data = msgspec.json.encode({"checksum": checksum_of(document), **document})
+            data = msgspec.json.encode(with_checksum(document))
     read_recording(Path("recording.json"), data)
 
 

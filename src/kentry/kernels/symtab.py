@@ -88,24 +88,24 @@ def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> 
     remedy = "Give the vmlinux that the build left beside the image."
     try:
         with payload.open_elf(io.BytesIO(data)) as elf:
-            machine = elf["e_machine"]
+            problem = ""
+            theirs = payload.elf_build_id(data)
+            if elf["e_machine"] != arch.elf_machine:
+                problem = f"{vmlinux} is for {elf['e_machine']}, the image for {arch.name}"
+            elif build_id and theirs:
+                if build_id != theirs:
+                    builds = f"build {theirs[:12]}, the image of build {build_id[:12]}"
+                    problem = f"{vmlinux} is of {builds}"
+            elif banner.encode() not in data:
+                problem = f"{vmlinux} does not have the image's 'Linux version' line in it"
+            if problem:
+                raise UserError(
+                    f"The symbols do not match the image: {problem}.",
+                    "Give the vmlinux of the same build.",
+                )
             rows = list(_symtab(elf))
-        theirs = payload.elf_build_id(data)
     except payload.NotAnImageError as err:
         raise UserError(f"{vmlinux} {err}.", remedy) from err
-    problem = ""
-    if machine != arch.elf_machine:
-        problem = f"{vmlinux} is for {machine}, the image for {arch.name}"
-    elif build_id and theirs:
-        if build_id != theirs:
-            problem = f"{vmlinux} is of build {theirs[:12]}, the image of build {build_id[:12]}"
-    elif banner.encode() not in data:
-        problem = f"{vmlinux} does not have the image's 'Linux version' line in it"
-    if problem:
-        raise UserError(
-            f"The symbols do not match the image: {problem}.",
-            "Give the vmlinux of the same build.",
-        )
     # As scripts/kallsyms.c sorts: by address, weak ones last, fewer underscores first.
     rows.sort(key=lambda row: (row.kind in "Ww", len(row.name) - len(row.name.lstrip("_"))))
     symbols = SymbolTable.of(rows)

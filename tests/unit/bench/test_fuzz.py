@@ -62,7 +62,7 @@ def test_a_command_line_ends_as_design_says(
 
 
 def test_a_changed_document_has_the_right_checksum() -> None:
-    document = json.loads((commands.GOLDEN / "workload.json").read_bytes())
+    document = json.loads((readers.GOLDEN / "workload.json").read_bytes())
     seen = [commands.changed(random.Random(seed), document) for seed in range(20)]
     assert all(one != document for one in seen)
     checksums = [one.pop("checksum", None) for one in seen]
