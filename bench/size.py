@@ -27,11 +27,11 @@ BUDGET = {
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
-    "host": 2052,
+    "host": 2061,
     "importing": 448,
-    "kernels": 4223,
+    "kernels": 4299,
     "machines": 1305,
-    "models": 986,
+    "models": 994,
     "path": 1257,
     "results": 3457,
     "show": 6652,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2906,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42154
+TESTS_BUDGET = 42369
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -9,6 +9,7 @@ and it makes "all" unless told what, so it is told the image.
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import itertools
 import json
@@ -23,6 +24,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+
+import msgspec
 
 from kentry.arch import Arch
 from kentry.errors import BuildError, UserError
@@ -146,6 +149,11 @@ _KEY_DIGITS = 16
 
 _LOG_LINES_SHOWN = 8
 _LOG_LINES_KEPT = 4000
+# For how long a build may go on, in seconds: allmodconfig takes some hours on two cores.
+_MOST_SECONDS = 12 * 3600
+# Of what a build prints, bytes: allmodconfig with all its warnings has some 10 MB.
+_MOST_PRINTED = 256 << 20
+_LONGEST_LINE = 1 << 16
 # A compiler's peak is near 0.5 GB, the link's 1 GB; bytes.
 _MEMORY_PER_JOB = 1 << 30
 
@@ -336,14 +344,23 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
     with mark.open("ab") as file, contextlib.ExitStack() as afterwards:
         update(None, "waiting for the compilers of a kentry that was killed")
         fcntl.flock(file, fcntl.LOCK_EX)
+        warnings = objects.with_name(f"{objects.name}.warnings")
+        made = {
+            "image": f"arch/{build.arch.source_folder}/boot/{build.arch.image_format}",
+            "vmlinux": "vmlinux",
+            "config": ".config",
+        }
         # Nor are the warnings known of what was compiled unread.
-        if killed or anew or not (objects / compiler_warnings.FILE).exists():
+        known = objects.exists() and warnings.exists()
+        if killed or anew or not known or not all(_is_plain(objects, f) for f in made.values()):
             shutil.rmtree(objects, ignore_errors=True)
+            warnings.unlink(missing_ok=True)
         if anew:
             afterwards.callback(shutil.rmtree, objects, ignore_errors=True)
+            afterwards.callback(warnings.unlink, missing_ok=True)
         objects.mkdir(exist_ok=True)
         whole = not any(objects.glob("vmlinux"))
-        reader = compiler_warnings.Reader(objects, tree)
+        reader = compiler_warnings.Reader(warnings, tree)
         tuxmake = _Tuxmake(build, objects, update, file.fileno(), anew, reader)
         try:
             update(None, "configuring")
@@ -353,14 +370,9 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
             reader.kept()
             mark.unlink()
             raise
-        made = {
-            "image": objects / "arch" / build.arch.source_folder / "boot" / build.arch.image_format,
-            "vmlinux": objects / "vmlinux",
-            "config": objects / ".config",
-        }
         with cache.fresh_folder(final) as folder:
             for name, path in made.items():
-                shutil.copyfile(path, folder / name)
+                shutil.copyfile(_left(objects, path), folder / name)
             if not build.config.keeps_debug_info:
                 objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
                 strip = [objcopy, "--strip-debug", str(folder / "vmlinux")]
@@ -384,6 +396,19 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
             }
             cache.write_json(folder / "manifest.json", manifest)
         mark.unlink()
+
+
+def _is_plain(folder: Path, name: str) -> bool:
+    """Whether a build left there a file, or nothing: outside the sandbox a link leads anywhere."""
+    path = folder / name
+    own = os.path.realpath(path) == f"{os.path.realpath(folder)}/{name}"
+    return own and (path.is_file() or not os.path.lexists(path))
+
+
+def _left(folder: Path, name: str) -> Path:
+    if not (_is_plain(folder, name) and (folder / name).exists()):
+        raise BuildError(f"does not build: it makes no file {name}", "Look at what makes it.")
+    return folder / name
 
 
 @dataclass(frozen=True)
@@ -440,7 +465,8 @@ class _Tuxmake:
         }
         readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders(build.arch)]
         writable = [objects, output, ccache]
-        return sandbox.confined(argv, env=env, writable=writable, readable=readable)
+        limits = sandbox.Limits(seconds=_MOST_SECONDS)
+        return sandbox.confined(argv, env=env, writable=writable, readable=readable, limits=limits)
 
     def run(self, *targets: str, steps: int = 0) -> int:
         """Run tuxmake WORDS, of about `steps` if known; return how many; BuildError.
@@ -448,14 +474,20 @@ class _Tuxmake:
         The error has the first error that it printed.
         """
         output = self.objects.with_name(f"{self.objects.name}.log")
-        output.mkdir(exist_ok=True)
+        # Of another build nothing stays there.
+        shutil.rmtree(output, ignore_errors=True)
+        output.mkdir()
         argv = self._command(output, *targets)
         lines: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         first = ""
-        made = 0
+        made = printed = 0
         with child(argv, stderr=subprocess.STDOUT, pass_fds=[self.inherited]) as process:
             assert process.stdout
-            for row in process.stdout:
+            for row in iter(functools.partial(process.stdout.readline, _LONGEST_LINE), b""):
+                printed += len(row)
+                if printed > _MOST_PRINTED:
+                    first = f"it printed more than {_MOST_PRINTED >> 20} MiB"
+                    break
                 line = row.decode(errors="replace").rstrip("\r\n")
                 if step := _STEP.match(line):
                     made += 1
@@ -468,7 +500,7 @@ class _Tuxmake:
                 self.reader.read(line)
                 if not first and _ERROR.search(line):
                     first = line.strip()
-            if not process.wait():
+            if printed <= _MOST_PRINTED and not process.wait():
                 return made
         if lines and lines[-1].startswith(sandbox.STOPPED):
             first = lines[-1].removeprefix(sandbox.STOPPED)
@@ -489,8 +521,8 @@ class _Tuxmake:
         )
         # The next build writes its own log to the folder.
         log = cache.cache_dir("built") / f"{self.build.key()}.log"
-        with contextlib.suppress(OSError):
-            shutil.copyfile(output / "build.log", log)
+        with contextlib.suppress(OSError, BuildError):
+            shutil.copyfile(_left(output, "build.log"), log)
         raise BuildError(
             f"does not build: {sentence or 'the build said nothing'}",
             f"The whole log is {log}.",
@@ -509,7 +541,9 @@ def _with_steps(tuxmake: _Tuxmake, whole: bool) -> None:
 
 def _configure(build: Build, tuxmake: _Tuxmake) -> None:
     """Make .config; BuildError names the options that Kconfig dropped, and why."""
-    fragment, dot_config = tuxmake.objects / "kentry.config", tuxmake.objects / ".config"
+    objects, dot_config = tuxmake.objects, tuxmake.objects / ".config"
+    # Where no build can make it a link.
+    fragment = objects.with_name(f"{objects.name}.config")
     fragment.write_text(build.config.text(), encoding="utf-8")
     # tuxmake leaves an existing config alone.
     dot_config.unlink(missing_ok=True)
@@ -520,7 +554,7 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
     else:
         allconfig = f"KCONFIG_ALLCONFIG={fragment}"
         tuxmake.run("--kconfig", "allnoconfig", "--environment", allconfig)
-    got = config.read(dot_config.read_text(encoding="utf-8"))
+    got = config.read(_left(objects, ".config").read_text(encoding="utf-8", errors="replace"))
     names = [
         name
         for name in config.dropped(build.config, got)
@@ -544,8 +578,8 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
         readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders(build.arch)]
         # Kconfig files run commands, too.
         done = run(sandbox.confined(argv, env=env, readable=readable), check=False)
-        with contextlib.suppress(ValueError):
-            reasons |= json.loads(done.stdout)
+        with contextlib.suppress(msgspec.MsgspecError):
+            reasons |= msgspec.json.decode(done.stdout, type=dict[str, str])
     names = [name for name in names if not config.given_up(name, build.config, reasons[name])]
     if names:
         raise config.dropped_error(names, build.config, reasons)

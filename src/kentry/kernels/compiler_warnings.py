@@ -11,8 +11,6 @@ from kentry.host.cache import read_json, write_json
 # By what is compiled, without its suffix: "kernel/fork.c:12: unused variable 'x'".
 Warnings = Mapping[str, Sequence[str]]
 
-# Beside the objects of a build; without it they were compiled unread.
-FILE = "kentry.warnings"
 # GCC and Clang, with and without a column.
 _WARNING = re.compile(r"(\S+?):(\d+):(?:\d+:)? warning: (.+)")
 # "In file included from a.h:3," and below it "                 from b.c:7:".
@@ -20,10 +18,10 @@ _INCLUDED = re.compile(r"(?:In file included| {2,}) ?from (\S+?):\d+")
 
 
 class Reader:
-    """Reads what a build prints; knows the warnings of all objects in the folder of the build."""
+    """Reads what a build prints; `file` has the warnings of all objects in the build's folder."""
 
-    def __init__(self, objects: Path, tree: Path) -> None:
-        self._file, self._tree = objects / FILE, f"{tree}/"
+    def __init__(self, file: Path, tree: Path) -> None:
+        self._file, self._tree = file, f"{tree}/"
         self.warnings: dict[str, list[str]] = read_json(self._file)
         self._included = ""
 
@@ -43,7 +41,7 @@ class Reader:
             self.warnings.setdefault(_unit(of), []).append(f"{file}:{number}: {text}")
 
     def kept(self) -> Warnings:
-        """Writes them beside the objects, for the next build, and returns them."""
+        """Writes them to the file, for the next build, and returns them."""
         write_json(self._file, self.warnings)
         return self.warnings
 

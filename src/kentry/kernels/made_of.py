@@ -23,6 +23,8 @@ from kentry.host.cache import write_atomically
 from kentry.path.symbols import base_name
 
 _FILE = "made-of.json"
+# Of a file that a build leaves: a vmlinux of allyesconfig, with debug info, has 1.5 GB.
+_MOST_BYTES = 2 << 30
 
 # --- which files may change without changing the kernel, as in Linux 6.12 ---
 
@@ -251,8 +253,9 @@ def _members(objects: Path, archive: str) -> list[str]:
 
 
 def _content(file: Path) -> bytes:
-    """Read a regular file; b"" for all else: a build may have made a pipe of that name."""
-    return file.read_bytes() if file.is_file() else b""
+    """Read a file; b"" for all else: a build may have made a pipe or a link of that name."""
+    is_plain = file.is_file() and not file.is_symlink() and file.stat().st_size < _MOST_BYTES
+    return file.read_bytes() if is_plain else b""
 
 
 # --- object files ---

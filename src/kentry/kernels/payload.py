@@ -18,10 +18,12 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, UserError
+from kentry.host import sandbox
 from kentry.host.process import need, run
 from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
 
@@ -55,6 +57,11 @@ _PROGRAMS = {
 _XEN_PHYS32_ENTRY = 18
 # A kernel with everything built in stays below; a hole between segments may not exceed it.
 _MOST_IMAGE_BYTES = 1 << 30
+# A piece of a compressed image that unpacks to 128 MiB at most: zstd's block of 4 bytes to 128 KiB.
+_PIECE_BYTES = 4096
+# A block of lz4 has 8 MiB at most, a block of lzop 64.
+_DECOMPRESSES = sandbox.Limits(1 << 30, processes=64, file=_MOST_IMAGE_BYTES + 1, seconds=300)
+_READS = sandbox.Limits(2 << 30, processes=64, file=0, seconds=300)
 
 
 @dataclass(frozen=True)
@@ -142,18 +149,33 @@ def _decompress(data: bytes) -> bytes:
     plain = b""
     for magic, make in _STREAMS.items():
         if data.startswith(magic):
-            stream = make()
-            # Each library has errors of its own.
-            with contextlib.suppress(Exception):
-                plain = stream.decompress(data)
-            plain = plain if stream.eof else b""
+            plain = _of_stream(make(), data)
     for magic, name in _PROGRAMS.items():
         if data.startswith(magic):
-            argv = [need(name), "-dc"]
-            plain = subprocess.run(argv, input=data, capture_output=True, check=False).stdout
+            argv = sandbox.confined([need(name), "-dc"], env={}, limits=_DECOMPRESSES)
+            with tempfile.TemporaryFile() as out:
+                subprocess.run(argv, input=data, stdout=out, stderr=subprocess.DEVNULL, check=False)
+                out.seek(0)
+                plain = out.read()
+    if len(plain) > _MOST_IMAGE_BYTES:
+        raise NotAnImageError(f"unpacks to more than {_MOST_IMAGE_BYTES >> 20} MiB")
     if not plain:
         raise NotAnImageError("is cut short or damaged: it cannot be decompressed")
     return plain
+
+
+def _of_stream(stream: Any, data: bytes) -> bytes:
+    """Return what a stream unpacks to, or a little more than can be used; b"" if it has no end."""
+    parts: list[bytes] = []
+    size = 0
+    # Each library has errors of its own.
+    with contextlib.suppress(Exception):
+        for at in range(0, len(data), _PIECE_BYTES):
+            parts.append(stream.decompress(data[at : at + _PIECE_BYTES]))
+            size += len(parts[-1])
+            if stream.eof or size > _MOST_IMAGE_BYTES:
+                return b"".join(parts)
+    return b""
 
 
 @contextlib.contextmanager
@@ -362,7 +384,9 @@ def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -
         file.write(blob)
         file.flush()
         try:
-            text = run([need("pahole"), "-C", name, file.name]).stdout
+            argv = [need("pahole"), "-C", name, file.name]
+            blob_alone = [Path(file.name)]
+            text = run(sandbox.confined(argv, env={}, readable=blob_alone, limits=_READS)).stdout
         except subprocess.CalledProcessError as err:
             raise KernelError(
                 f"The type information of {spec} cannot be read.", "", err.stderr.strip()

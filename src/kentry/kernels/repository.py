@@ -36,6 +36,10 @@ _ANOTHER = (
     # How the paths of a command line are read.
     *(f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")),
 )
+# Filters run when git looks whether a file has changed.
+_FILTERS = r"^filter\..*\.(clean|process|required)$"
+# Where settings of the user's are, not of a repository: git-config(1), --show-scope.
+_TRUSTED = ("system", "global", "command")
 _SETTINGS_OF_USER = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT")
 
 # kentry's commits are the same on every machine: nobody's name, no time.
@@ -127,11 +131,24 @@ class Git:
 
 
 def in_folder(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    """Run git WORDS in a folder of the user's, which is only read; whatever its status."""
-    # A file system monitor would be started, and keep files of its own in the repository.
+    """Run git WORDS in a folder of the user's, which is only read; whatever its status.
+
+    Settings of the repository itself, which may be a stranger's, start no program.
+    """
+    # A monitor would also keep files in the repository.  What is missing there is not fetched, for
+    # which a remote may name a program.
     own = ["-c", "core.fsmonitor=false", "-C", str(folder)]
+    if args[0] == "status":
+        listed = in_folder(folder, "config", "-z", "--show-scope", "--get-regexp", _FILTERS)
+        scopes, settings = (listed.stdout.split("\0")[at::2] for at in (0, 1))
+        of_others = zip(scopes, settings, strict=False)
+        names = {text.partition("\n")[0] for scope, text in of_others if scope not in _TRUSTED}
+        # -c name=value takes a = in a name for that of the value.
+        own += [f"--config-env={name}=KENTRY_NOTHING" for name in sorted(names)]
+        args = (*args, "--ignore-submodules=all")
     argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git"), *own, *args]
-    return run(argv, env={"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}, check=False)
+    env = {"GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "KENTRY_NOTHING": ""}
+    return run(argv, env={**env, "LC_ALL": "C"}, check=False)
 
 
 class Repository:

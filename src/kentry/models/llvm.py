@@ -4,6 +4,7 @@
 import difflib
 import json
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +13,7 @@ from typing import Any
 
 from kentry.arch import ARCHES, Arch
 from kentry.errors import UserError
-from kentry.host import native
+from kentry.host import native, sandbox
 from kentry.host.cache import kept_file
 from kentry.host.packages import missing
 from kentry.host.process import run
@@ -25,6 +26,7 @@ OLDEST = 19
 _CALL_LATENCY = 1
 # What LLVM's models say of an instruction that they know nothing of (WriteSystem, WriteMicrocoded).
 _PLACEHOLDER = 100
+_LIMITS = sandbox.Limits(2 << 30, processes=64, file=0, seconds=300)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Analyser:
         lines = [f"[{' '.join(f'0x{n:02x}' for n in bytes.fromhex(code))}]" for code in blocks]
         file = kept_file("codes.txt", "\n".join([*lines, ""]))
         argv = [str(self.mc), f"-triple={arch.llvm.triple}", *_options(arch, core), "-disassemble"]
-        done = run([*argv, str(file)], check=False)
+        done = _confined([*argv, str(file)], file)
         # LLVM 19 begins with a directive, .text.
         lines = [line for line in done.stdout.splitlines() if re.match(r"\t[^.]", line)]
         printed = [_plain(line) for line in lines]
@@ -72,7 +74,7 @@ class Analyser:
             *options,
             str(file),
         ]
-        done = run(argv, check=False)
+        done = _confined(argv, file)
         if done.returncode and re.search(r"scheduling information|requires an RV64", done.stderr):
             raise UserError(
                 f"LLVM {self.version} has no scheduling model of {core} for {arch.name}.",
@@ -149,6 +151,12 @@ def check_core(analyser: Analyser, arch: Arch, core: str) -> None:
         f"LLVM {analyser.version} knows no core '{core}' of {arch.name}.",
         near or f"It knows {', '.join(_SOME[arch.name])} and more (llvm-mca -mcpu=help).",
     )
+
+
+def _confined(argv: Sequence[str], file: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a program of LLVM on a file: what is in it, a kernel's code, nobody vouches for."""
+    readable = [file, Path(argv[0]).resolve().parent]
+    return run(sandbox.confined(argv, env={}, readable=readable, limits=_LIMITS), check=False)
 
 
 def _options(arch: Arch, core: str) -> list[str]:

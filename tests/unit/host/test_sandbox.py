@@ -6,8 +6,11 @@ Each attack is tried without the sandbox, too, where it must succeed.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -88,6 +91,23 @@ import socket, sys
 socket.socket(socket.AF_UNIX).connect({name})
 print("done")
 END"""
+# Numbers: syscall_64.tbl of x86, asm-generic/unistd.h.  A key is in the keyring of the session.
+ADD_KEY, REQUEST_KEY, KEYCTL = (
+    (248, 249, 250) if os.uname().machine == "x86_64" else (217, 218, 219)
+)
+READ_KEY = f"""python3 - $1 <<'END'
+import ctypes, sys
+libc, text = ctypes.CDLL(None), ctypes.create_string_buffer(9)
+key = libc.syscall({REQUEST_KEY}, b"user", sys.argv[1].encode(), None, 0)
+if libc.syscall({KEYCTL}, 11, key, text, 9, 0) == 6 and text.value == b"secret":
+    print("done")
+END"""
+# What it "types" is read by whoever reads the terminal next.
+TYPE = """python3 - 3<>/dev/tty <<'END'
+import fcntl, termios
+fcntl.ioctl(3, termios.TIOCSTI, b"x")
+print("done")
+END"""
 # Bytes: more than the sandbox gives, and less than a machine has.
 FILLED = 300 << 20
 FILL = (
@@ -106,6 +126,8 @@ ATTACKS = {
     "traces a process": PTRACE,
     "connects to an abstract socket": CONNECT.format(name="'\\0' + sys.argv[1]"),
     "connects to a socket's file": CONNECT.format(name="sys.argv[1] + '/socket'"),
+    "reads a key of the session": READ_KEY,
+    "types at the terminal": TYPE,
     "sees who listens": 'grep -q ":$(printf %04X $(cat $1/port)) " /proc/net/tcp && echo done',
     "sees a segment of memory": "ipcs -m -i $(cat $1/segment) | grep -q bytes && echo done",
     "sees a file in /dev/shm": "[ -e /dev/shm/${1##*/} ] && echo done",
@@ -185,8 +207,8 @@ def needs_bubblewrap() -> None:
         pytest.skip("the system does not allow bubblewrap")
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
+@contextlib.contextmanager
+def files() -> Iterator[Path]:
     """One that any user can write, with what the attacks look for."""
     with (
         tempfile.TemporaryDirectory(dir="/var/tmp", prefix="kentry-test.") as name,
@@ -203,6 +225,8 @@ def folder() -> Iterator[Path]:
         elsewhere = [Path(place, folder.name) for place in ("/tmp", "/dev/shm")]
         for file in elsewhere:
             file.touch()
+        key = (b"user", str(folder).encode(), b"secret", 6, -3)
+        ctypes.CDLL(None).syscall(ADD_KEY, *key)
         made = run(["ipcmk", "-M", "1", "-p", "0666"]).stdout.split()[-1]
         (folder / "segment").write_text(made)
         with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as named:
@@ -216,6 +240,12 @@ def folder() -> Iterator[Path]:
             file.unlink()
 
 
+@pytest.fixture(name="folder")
+def _folder() -> Iterator[Path]:
+    with files() as folder:
+        yield folder
+
+
 def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -> str:
     """What the script prints."""
     words = [*NOBODY] if user == "nobody" else [sys.executable]
@@ -224,15 +254,16 @@ def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "SECRET": "1"}
     if not confine and script.startswith("mount"):
         words[:0] = ["unshare", "--mount"]
+    start = [*words, "-c", ATTACK, json.dumps([script, str(folder), confine, limits])]
+    if script == TYPE:
+        # A terminal of its own.
+        start = ["script", "-qec", shlex.join(start), "/dev/null"]
     waits = [*words, "-uc", "print(); input()"]
     with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         # It is python by now, and no longer setpriv.
         assert other.stdout and other.stdout.readline()
         (folder / "pid").write_text(str(other.pid))
-        arguments = json.dumps([script, str(folder), confine, limits])
-        done = subprocess.run(
-            [*words, "-c", ATTACK, arguments], env=env, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(start, env=env, capture_output=True, text=True, check=False)
         other.communicate(b"\n")
     return done.stdout
 
@@ -242,10 +273,24 @@ def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -
 def test_what_a_program_does_outside_it_cannot_inside(user: str, name: str, folder: Path) -> None:
     needs_bubblewrap()
     script, limits = {**ATTACKS, **OF_ROOT}[name], LIMITS.get(name, {})
+    legacy = Path("/proc/sys/dev/tty/legacy_tiocsti")
+    if script == TYPE and (user == "nobody" or not IS_ROOT) and legacy.read_text() == "0\n":
+        pytest.skip("the kernel keeps all from typing: sysctl dev.tty.legacy_tiocsti=1")
     if name == "fills /dev/shm" and shutil.disk_usage("/dev/shm").free < FILLED:
         pytest.skip("/dev/shm holds less than 300 MB: mount -o remount,size=1G /dev/shm")
     assert attack(user, script, folder, confine=False).endswith("done\n")
     assert "done" not in attack(user, script, folder, confine=True, **limits)
+
+
+def test_a_file_that_is_open_is_not_handed_on(folder: Path) -> None:
+    needs_bubblewrap()
+    with (folder / "home/id").open() as file:
+        os.set_inheritable(file.fileno(), True)
+        argv = ["bash", "-c", f"cat <&{file.fileno()}"]
+        assert subprocess.run(argv, close_fds=False, capture_output=True).stdout == b"secret\n"
+        file.seek(0)
+        done = run(confined(argv, env={"PATH": os.defpath}), check=False)
+    assert done.returncode and not done.stdout
 
 
 @pytest.mark.parametrize("user", ["own", "limited"])

@@ -6,6 +6,7 @@ What is built ends in the cache whole or not at all, and is not built twice.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from kentry.arch import Arch
 from kentry.errors import EXIT_STOP, BuildError, MissingToolError, UserError
 from kentry.host import sandbox
 from kentry.host.cache import cache_dir, read_manifest
-from kentry.kernels import build, compiler_warnings, made_of
+from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
 from tests.processes import PATIENCE, script
@@ -186,7 +187,7 @@ def test_a_commits_new_warnings_are_named_whatever_was_compiled_before(tmp_path:
     assert build.new_warnings(plan_of(second), plan_of(fourth)) == [two]
     assert build.new_warnings(plan_of(first), plan_of(first, "CONFIG_NET=y")) is None
     # Objects whose warnings nobody read are compiled again.
-    (plan_of(fourth).objects() / compiler_warnings.FILE).unlink()
+    plan_of(fourth).objects().with_suffix(".warnings").unlink()
     commit(linux, "fifth", {"README": "text\n"})
     _, said = made(revision(linux))
     assert steps(said) == ALL
@@ -480,6 +481,63 @@ def test_a_build_writes_nothing_into_its_source_nor_elsewhere(tmp_path: Path) ->
     made(found)
     assert (found.repository.work / "touched").exists() != sandbox.works()
     assert not outside.exists()
+
+
+# What a source that means harm leaves where kentry looks, in the folders that its build may write.
+LEFT = {
+    "a link": "ln -sf {outside} {file}",
+    "a link of a device": "ln -sf /dev/zero {file}",
+    "a link of itself": "ln -sf {file} {file}",
+    "a pipe": "mkfifo {file}",
+    "a folder": "mkdir -p {file}/full",
+    "a linked folder": "mv {file} {outside}.moved; rm -rf $$(dirname {file});"
+    " ln -s $$(dirname {outside}) $$(dirname {file})",
+    "nothing": "true",
+}
+LOOKED_AT = (
+    *("kentry.config", "kentry.warnings", ".config", "vmlinux", "arch/arm64/boot/Image"),
+    *("../arm64-tiny-gcc.log/build.log", "../arm64-tiny-gcc.config", "../arm64-tiny-gcc.warnings"),
+)
+
+
+LEADS: list[tuple[str, Sequence[str], int]] = []
+LEADS += [(what, LOOKED_AT, ends) for what in LEFT for ends in (0, 1)]
+LEADS += [("a link", (name,), 0) for name in LOOKED_AT]
+# tuxmake reads its log, and so would wait for ever.
+LEADS += [("a pipe", ("../arm64-tiny-gcc.log/build.log",), 0)]
+
+
+@pytest.mark.parametrize(("what", "names", "ends"), LEADS)
+def test_what_a_build_leaves_leads_kentry_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, names: Sequence[str], ends: int
+) -> None:
+    if not sandbox.works():
+        pytest.skip("the system does not allow bubblewrap")
+    monkeypatch.setattr(build, "_MOST_SECONDS", 20)
+    linux = sources.repository(tmp_path / "linux")
+    good = revision(linux)
+    outside = [put(tmp_path / "outside" / Path(name).name, "a secret\n") for name in names]
+    files = [f"$(obj)/{name}" for name in names]
+    words = (LEFT[what].format(outside=o, file=f) for o, f in zip(outside, files, strict=True))
+    evil = f"\nImage: evil\nevil: $(boot)/Image\n\t@rm -f {' '.join(files)}; {'; '.join(words)}"
+    makefile = (sources.FAKE / "Makefile").read_text()
+    commit(linux, "evil", {"Makefile": f"{makefile}{evil}; exit {ends}\n"})
+    with contextlib.suppress(BuildError):
+        made(revision(linux))
+    # The same folder again, for a source that means none.
+    folder, _ = made(good)
+    assert (sources.FAKE / "kernel/fork.c").read_bytes() in (folder / "image").read_bytes()
+    assert [file.read_text() for file in outside[0].parent.iterdir()] == ["a secret\n"] * len(names)
+    kept = (file for file in cache_dir("built").rglob("*") if file.is_file())
+    assert [file for file in kept if b"a secret" in file.read_bytes()] == []
+
+
+def test_a_build_that_prints_without_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_MOST_PRINTED", 1 << 20)
+    found = tree_with(tmp_path, "Makefile", "$(info $(shell head -c 2M /dev/zero | tr '\\0' x))\n")
+    assert "printed more than 1 MiB" in failed(found).sentence
 
 
 def test_a_fork_bomb_in_a_build_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ HEADER = [
 OWN = "kernel/a.c:2: unused variable 'x' [-Wunused-variable]"
 
 
-def built(objects: Path, *compiled: str, said: str = "") -> Warnings:
-    reader = Reader(objects, Path("/tree"))
+def built(folder: Path, *compiled: str, said: str = "") -> Warnings:
+    reader = Reader(folder / "warnings", Path("/tree"))
     for made in compiled:
         reader.compiles(made)
     for line in said.splitlines():

@@ -4,22 +4,24 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from kentry.errors import KernelError, UserError
+from kentry.kernels import tree
 from kentry.kernels.patches import apply_patches, read_patches
 from kentry.kernels.repository import Git, Repository, Revision
 from tests.processes import PATIENCE, script
 from tests.unit.kernels import sources
 from tests.unit.kernels.conftest import Said
-from tests.unit.kernels.sources import commit, git, revision
+from tests.unit.kernels.sources import commit, git, put, revision
 
 
 @pytest.fixture
@@ -129,6 +131,71 @@ def test_a_full_disk_is_said_where_git_only_says_that_it_could_not_write(
     with pytest.raises(UserError, match="is full") as error:
         found.repository.check_out(found.commit, Said())
     assert "KENTRY_CACHE" in error.value.remedy
+
+
+# Settings of a repository by which git runs a program, with the command that then does.
+RUNS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "a file system monitor": ({"core.fsmonitor": "{program}"}, ("status",)),
+    "a filter": ({"filter.evil.clean": "{program}"}, ("status",)),
+    "a filter that stays": ({"filter.evil.process": "{program}"}, ("status",)),
+    "a filter with a sign": ({"filter.e=v.i.l.clean": "{program}"}, ("status",)),
+    "a program that shows differences": ({"diff.external": "{program}"}, ("diff", "HEAD~1")),
+    "a program that makes text": ({"diff.evil.textconv": "{program}"}, ("diff", "HEAD~1")),
+    "a signature": (
+        {"log.showSignature": "true", "gpg.program": "{program}"},
+        ("log", "-1", "signed"),
+    ),
+    "a promise of objects": (
+        {
+            "core.repositoryFormatVersion": "1",
+            "extensions.partialClone": "evil",
+            "remote.evil.url": "{folder}/none",
+            "remote.evil.promisor": "true",
+            "remote.evil.uploadpack": "{program}",
+        },
+        ("cat-file", "-p", "1" * 40),
+    ),
+    "a module's monitor": ({}, ("status",)),
+}
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_the_settings_of_a_repository_run_no_program(
+    linux: Path, tmp_path: Path, what: str
+) -> None:
+    ran = tmp_path / "ran"
+    program = script(tmp_path / "evil", f"echo $0 >>{ran}")
+    signed = git(linux, "cat-file", "-p", "HEAD").split("\n\n")
+    signed[0] += "\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n -----END PGP SIGNATURE-----"
+    put(tmp_path / "signed", "\n\n".join(signed))
+    git(linux, "tag", "signed", git(linux, "hash-object", "-tcommit", "-w", f"{tmp_path}/signed"))
+    if "module" in what:
+        git(linux, "submodule", "--quiet", "add", str(sources.repository(tmp_path / "m")), "module")
+        git(linux / "module", "config", "core.fsmonitor", str(program))
+    driver = "e=v.i.l" if "sign" in what else "evil"
+    commit(linux, "second", {".gitattributes": f"*.c filter={driver} diff={driver}\n"})
+    commit(linux, "third", {"kernel/fork.c": sources.fork_c(first=10)})
+    settings, words = RUNS[what]
+    for name, value in settings.items():
+        git(linux, "config", name, value.format(program=program, folder=tmp_path))
+    # git looks into a file again whose time has changed.
+    os.utime(linux / "kernel/fork.c", (1, 1))
+    with suppress(subprocess.CalledProcessError):
+        git(linux, *words)
+    assert ran.exists()
+    ran.unlink()
+    os.utime(linux / "kernel/fork.c", (2, 2))
+    with only_read(linux):
+        tree.local_changes(linux)
+        tree.diff(linux, "HEAD~1", "HEAD")
+        with suppress(UserError):
+            tree.full_name(linux, "1" * 40)
+        found = revision(f"{linux}@HEAD")
+        revision(f"{linux}@signed")
+        line = tree.find_range(linux, "HEAD~2", "HEAD").line()
+        tree.touching(linux, line, ["kernel"])
+        found.repository.check_out(found.commit, Said())
+    assert not ran.exists()
 
 
 def test_a_bare_repository_needs_a_commit(linux: Path, tmp_path: Path) -> None:
