@@ -27,22 +27,22 @@ BUDGET = {
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
-    "host": 2061,
+    "host": 2090,
     "importing": 448,
-    "kernels": 4299,
+    "kernels": 4300,
     "machines": 1305,
     "models": 994,
     "path": 1257,
     "results": 3457,
     "show": 6652,
     "stats": 693,
-    "store": 333,
-    "study": 3486,
+    "store": 334,
+    "study": 3487,
     "time": 1578,
     "vector": 2906,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42369
+TESTS_BUDGET = 42408
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -7,6 +7,7 @@ such a limit an allocation fails, and what asks for too much would look like wha
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -21,7 +22,8 @@ from pathlib import Path
 
 import pytest
 
-from kentry.errors import EXIT_MISTAKE
+from kentry.cli import main
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE
 from tests import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "arm64-6.12.json"
@@ -185,6 +187,36 @@ def store(folder: Path) -> list[str]:
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+
+
+# A link of itself in the place of each file or folder that a command takes.
+LOOPS = (
+    *("report {golden} -o loop", "report loop -o page.html", "diff loop loop", "log loop"),
+    *("record debian:6.12 --arch arm64 -o no/loop", "record image:loop --arch arm64"),
+    *("record deb:loop", "record tree:loop --arch arm64", "import loop", "vector stats loop"),
+    *("store add loop {golden}", "store export loop there", "history loop -o there"),
+    *("series tree:loop loop", "bisect --tree loop --good a --bad b --case read"),
+    *("check {golden} --budget loop", "check {golden} --budget budgets.toml"),
+    *("run debian:6.12 --copy loop -- true", "vector replay loop --costs loop"),
+)
+
+
+@pytest.mark.parametrize("line", LOOPS)
+@pytest.mark.parametrize("cache", ["cache", "loop"])
+def test_links_in_a_circle_are_refused(
+    line: str, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / cache))
+    (tmp_path / "loop").symlink_to("loop")
+    put(tmp_path, "budgets.toml", b'[baseline]\narm64 = "loop"\n')
+    words = line.format(golden=GOLDEN).split()
+    said, printed = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(printed):
+        code = main(words)
+    assert "kentry failed" not in said.getvalue()
+    # What is written takes the link's place.
+    assert code == EXIT_DONE if (tmp_path / "loop").is_file() else code == EXIT_MISTAKE
 
 
 @pytest.mark.parametrize("what", INPUTS)

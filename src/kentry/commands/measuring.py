@@ -304,7 +304,7 @@ class TreeOptions(MeasureOptions):
 
     def top(self) -> Path:
         """Returns the folder of --tree."""
-        return Path(os.path.expanduser(self.tree)).resolve()
+        return Path(os.path.realpath(os.path.expanduser(self.tree)))
 
 
 _A_STATE = {
@@ -426,6 +426,6 @@ def check_writable(file: Path) -> None:
         if os.path.exists(file) and not os.path.isfile(file):
             file.open("ab").close()
         else:
-            tempfile.TemporaryFile(dir=file.resolve().parent).close()
+            tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(file))).close()
     except OSError as err:
         raise UserError(f"{file} cannot be written: {err.strerror}.", "Name another file.") from err

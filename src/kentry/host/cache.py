@@ -27,7 +27,7 @@ def cache_dir(*parts: str) -> Path:
         xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         base = os.path.join(xdg, "kentry")
     # Without symbolic links, because a build's sandbox has the folder under this name.
-    folder = Path(base, *parts).resolve()
+    folder = Path(os.path.realpath(Path(base, *parts)))
     with no_space_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -122,7 +122,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that appears as `path` when the block ends well; a device or pipe is written to."""
     with no_space_is_an_error(path):
-        path = path.resolve()
+        # Path.resolve() raises on a loop of links.
+        path = Path(os.path.realpath(path))
         if path.exists() and not path.is_file():
             with path.open("wb") as device:
                 yield device

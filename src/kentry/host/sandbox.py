@@ -45,12 +45,16 @@ _NAMESPACES = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that a program and all it starts may take: bytes, threads, seconds (0: any)."""
+    """The most that a program and all it starts may take: bytes, threads, seconds (0: any).
+
+    `room` is what they must leave of each disk that they write to.
+    """
 
     memory: int = field(default_factory=lambda: max(available_memory(), 1 << 30))
     processes: int = 4096
     file: int = 8 << 30
     seconds: int = 0
+    room: int = 256 << 20
 
 
 def confined(
@@ -65,15 +69,16 @@ def confined(
     # It reads those, the system's programs, kentry's files and `readable`, but no other folder of
     # PATH: scripts there may need the rest of a home folder, as pyenv's do.
     check()
+    places = list(map(str, writable))
     if not works():
         # tuxmake goes on when kentry is killed, or make would outlive it; the next build waits.
         setpriv = shutil.which("setpriv")
         apart = [setpriv, "--pdeathsig", "clear", "--"] if setpriv else []
         return [*apart, "env", "-i", *(f"{name}={value}" for name, value in env.items()), *argv]
     return [
-        *_base(readable, writable),
+        *_base(readable, places),
         *(word for pair in env.items() for word in ("--setenv", *pair)),
-        *_first_process(limits or Limits()),
+        *_first_process(limits or Limits(), places),
         *argv,
     ]
 
@@ -136,13 +141,13 @@ def works() -> bool:
 
 
 def _try() -> subprocess.CompletedProcess[str]:
-    done = run([*_base((), ()), *_first_process(Limits()), "true"], check=False)
+    done = run([*_base((), ()), *_first_process(Limits(), ()), "true"], check=False)
     if done.returncode:
         log.info("bubblewrap does not work: %s", done.stderr.strip())
     return done
 
 
-def _base(readable: Iterable[str | Path], writable: Iterable[Path]) -> list[str]:
+def _base(readable: Iterable[str | Path], writable: Iterable[str]) -> list[str]:
     own = [sys.prefix, sys.base_prefix, str(Path(kentry.__file__).parents[1])]
     # /proc is read-only, or root could change the system's settings in /proc/sys.
     arguments = [_PROGRAM, "--proc", "/proc", "--remount-ro", "/proc"]
@@ -150,11 +155,12 @@ def _base(readable: Iterable[str | Path], writable: Iterable[Path]) -> list[str]
     arguments += [*_TMPFS, "/tmp"]  # noqa: S108
     for path in map(str, (*_SYSTEM, *own, *readable)):
         arguments += ["--ro-bind-try", path, path]
-    for path in map(str, writable):
+    for path in writable:
         arguments += ["--bind", path, path]
     return [*arguments, "--remount-ro", "/", *_NAMESPACES, "--clearenv"]
 
 
-def _first_process(limits: Limits) -> list[str]:
-    numbers = (limits.processes, limits.memory, limits.file, limits.seconds)
-    return ["--", sys.executable, "-I", "-S", str(_INIT), *map(str, numbers)]
+def _first_process(limits: Limits, places: Sequence[str]) -> list[str]:
+    numbers = (limits.processes, limits.memory, limits.file, limits.seconds, limits.room)
+    words = (*map(str, numbers), str(len(places)), *places)
+    return ["--", sys.executable, "-I", "-S", str(_INIT), *words]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The first process of a sandbox: runs a program, and ends all of it beyond its limits.
 
-Usage: python -I -S sandbox_init.py PROCESSES MEMORY FILE SECONDS PROGRAM...
+Usage: python -I -S sandbox_init.py PROCESSES MEMORY FILE SECONDS ROOM N FOLDER... PROGRAM...
+
+There are N folders, on whose disks ROOM bytes have to stay free.
 
 It is process 1 of a PID namespace, so nothing in there can kill it, and the kernel kills the rest
 when it ends.  setrlimit(2) alone would not do: it does not limit the memory of several processes
@@ -26,14 +28,13 @@ _JOIN_SESSION_KEYRING = 1  # linux/keyctl.h
 _THREADS, _RSS = 17, 21
 
 
-def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) -> int:
+def main(argv: list[str], folders: list[str], numbers: list[int]) -> int:
     """Returns the program's status, 128 + a signal's number if one ended it."""
+    processes, memory, file, seconds, room = numbers
     libc = ctypes.CDLL(None, use_errno=True)
     # Not dumpable: what it starts cannot trace it.
     libc.prctl(_PR_SET_DUMPABLE, 0)
-    # No namespace has keyrings of its own.  Where these calls are refused no key can be read.
-    joined = libc.syscall(_KEYCTL, _JOIN_SESSION_KEYRING, None)
-    if joined < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
+    if not leaves_keys(libc):
         return stopped("it cannot leave the user's keys behind")
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     program = os.fork()
@@ -78,6 +79,15 @@ def main(argv: list[str], processes: int, memory: int, file: int, seconds: int) 
             return stopped(f"Cannot allocate memory: more than {memory >> 20} MiB")
         if seconds and time.monotonic() > deadline:
             return stopped(f"it took more than {seconds} s")
+        if any(free(folder) < room for folder in folders):
+            return stopped(f"No space left on device: less than {room >> 20} MiB")
+
+
+def leaves_keys(libc: ctypes.CDLL) -> bool:
+    """Joins a new session keyring; returns whether that of the user's session is out of reach."""
+    # No namespace has keyrings of its own.  Where these calls are refused no key can be read.
+    joined = libc.syscall(_KEYCTL, _JOIN_SESSION_KEYRING, None)
+    return joined >= 0 or ctypes.get_errno() in (errno.ENOSYS, errno.EPERM)
 
 
 def usage() -> tuple[int, int]:
@@ -94,6 +104,12 @@ def usage() -> tuple[int, int]:
     return threads, pages * _PAGE_BYTES
 
 
+def free(folder: str) -> int:
+    """Returns how many bytes its disk has left."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
 def stopped(why: str) -> int:
     """Says which limit was passed; the status for it."""
     sys.stderr.write(f"kentry sandbox: {why}\n")
@@ -101,4 +117,5 @@ def stopped(why: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[5:], *map(int, sys.argv[1:5])))
+    first = 7 + int(sys.argv[6])
+    sys.exit(main(sys.argv[first:], sys.argv[7:first], [*map(int, sys.argv[1:6])]))

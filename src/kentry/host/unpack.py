@@ -2,6 +2,7 @@
 """What is in a .deb or .rpm file.  No path in it becomes one of this machine, but by extract()."""
 
 import contextlib
+import os
 import re
 import shutil
 import tarfile
@@ -106,23 +107,27 @@ def _check_size(package: Path, name: str, size: int, remedy: str) -> None:
         raise UserError(f"{package}: {name} has more than {_MOST_FILE >> 30} GiB.", remedy)
 
 
+def _is_below(path: Path, root: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(root)
+
+
 def extract(deb: Path, folder: Path, remedy: str) -> None:
     """Unpack a .deb's files, and links that stay in `folder`, as a system with a merged /usr."""
-    root = folder.resolve()
+    root = Path(os.path.realpath(folder))
     with file_tree(deb, remedy) as tar:
         for member in tar:
             words = [word for word in member.name.split("/") if word not in ("", ".")]
             if words[:1] in (["bin"], ["sbin"], ["lib"], ["lib64"]):
                 words.insert(0, "usr")
             path = root.joinpath(*words)
-            if ".." in words or path == root or not path.parent.resolve().is_relative_to(root):
+            if ".." in words or path == root or not _is_below(path.parent, root):
                 continue
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.is_symlink():
                 path.unlink()
             if member.issym():
                 target = path.parent / member.linkname
-                if target.resolve().is_relative_to(root):
+                if _is_below(target, root):
                     path.symlink_to(member.linkname)
             elif member.isreg() and (content := tar.extractfile(member)):
                 with path.open("wb") as out:

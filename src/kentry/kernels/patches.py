@@ -126,7 +126,7 @@ def _quilt(series: Path) -> Iterator[Patch]:
         if other := next((word for word in options if word != "-p1"), None):
             raise UserError(f"{where} has the option '{other}'; only -p1 is supported.", remedy)
         file = series.parent / name
-        real = Path(os.path.realpath(file))  # Path.resolve() raises on a loop of links
+        real = Path(os.path.realpath(file))
         if not real.is_relative_to(inside) or {"..", "/"} & set(Path(name).parts):
             raise UserError(f"{where} names {name}, which is outside its folder.", remedy)
         if not os.path.isfile(file):

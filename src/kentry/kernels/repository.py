@@ -167,7 +167,7 @@ class Repository:
         """
         if not (base := os.environ.get("KENTRY_WORK")):
             return self
-        folder = Path(base, "trees", self.folder.name).resolve()
+        folder = Path(os.path.realpath(Path(base, "trees", self.folder.name)))
         with no_space_is_an_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
         own = Repository("", folder)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import posixpath
 import struct
 from collections.abc import Iterator, Sequence
@@ -160,7 +161,7 @@ def source_lines(kernel: Kernel, addresses: Sequence[int]) -> list[tuple[SourceL
         return [()] * len(addresses)
     known = kernel.symbols.address_of(_KNOWN_FUNCTION)
     asked = [*addresses, *([known] if known is not None else [])]
-    vmlinux = kernel.debug_info.resolve()
+    vmlinux = Path(os.path.realpath(kernel.debug_info))
     argv = [str(_symbolizer()), f"--obj={vmlinux}", "--output-style=JSON", "--inlines"]
     rows: list[tuple[SourceLine, ...]] = []
     ended = supervise(

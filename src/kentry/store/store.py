@@ -9,6 +9,7 @@ finds all that the index names, any number may write at once, and what is added 
 
 import contextlib
 import gzip
+import os
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -269,7 +270,7 @@ def is_store(place: str) -> bool:
 def _where(place: str, *, create: bool) -> tuple[URL, str]:
     """The database and the folder or URL of the objects."""
     if "://" not in place:
-        folder = Path(place).resolve()
+        folder = Path(os.path.realpath(place))
         if create:
             with no_space_is_an_error(folder):
                 (folder / _OBJECTS).mkdir(parents=True, exist_ok=True)

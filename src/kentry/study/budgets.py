@@ -6,6 +6,7 @@ before a pattern's or group's, then its architecture's before that of all, then 
 """
 
 import difflib
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -102,7 +103,7 @@ def _baselines(value: Any, file: Path) -> dict[str, Path]:
     """Reads the files of recordings, by architecture; ValueError for one outside of the folder."""
     if not isinstance(value, dict):
         raise ValueError(f'{BASELINE} names no architecture; write {BASELINE}.arm64 = "FILE"')
-    folder, files = file.resolve().parent, {}
+    folder, files = Path(os.path.realpath(file)).parent, {}
     for arch, name in value.items():
         key = f"{BASELINE}.{arch}"
         if arch not in ARCHES:
@@ -110,7 +111,7 @@ def _baselines(value: Any, file: Path) -> dict[str, Path]:
         if not isinstance(name, str) or not name or not name.isprintable():
             raise ValueError(f"{key} is not a file's name")
         # Links are followed, so that one cannot lead out of the folder either.
-        target = (folder / name).resolve()
+        target = Path(os.path.realpath(folder / name))
         if Path(name).is_absolute() or not target.is_relative_to(folder) or target == folder:
             raise ValueError(f"{key} is not below the folder of this file: {name}")
         files[arch] = file.parent / name

@@ -498,7 +498,7 @@ class State:
     """A bisection's folder, by the tree's."""
 
     def __init__(self, tree: Path) -> None:
-        place = str(Path(os.path.expanduser(tree)).resolve())
+        place = os.path.realpath(os.path.expanduser(tree))
         name = hashlib.sha256(place.encode()).hexdigest()[:16]
         self.folder = cache_dir("bisections", name)
         self._tree = tree

@@ -151,6 +151,9 @@ ATTACKS = {
     " echo done",
     "takes memory at once": "python3 -c 'bytearray(600 << 20)' && echo done",
     "fills the disk": "head -c 2M /dev/zero >$1/own/file && echo done",
+    "fills the disk by many files": "for i in $(seq 100); do"
+    " head -c 4M /dev/zero >$1/own/$i || exit; done; sync; sleep 0.2;"
+    " rm $1/own/*; echo done",
     "takes its time": "sleep 2; echo done",
 }
 # What root alone can do outside.
@@ -185,6 +188,8 @@ LIMITS = {
     "takes memory at once": {"memory": 512 << 20},
     "fills the disk": {"file": 1 << 20},
     "takes its time": {"seconds": 1},
+    # So much stays free, less 50 MB, that the attack's 400 MB do not fit; see attack().
+    "fills the disk by many files": {"room": -50 << 20},
 }
 IS_ROOT = os.geteuid() == 0
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3")
@@ -251,6 +256,8 @@ def attack(user: str, script: str, folder: Path, confine: bool, **limits: int) -
     words = [*NOBODY] if user == "nobody" else [sys.executable]
     if user == "limited":
         words = ["prlimit", "--fsize=1048576", "--as=4294967296", *words]
+    if limits.get("room", 0) < 0:
+        limits["room"] += shutil.disk_usage(folder).free
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "SECRET": "1"}
     if not confine and script.startswith("mount"):
         words[:0] = ["unshare", "--mount"]
