@@ -27,7 +27,7 @@ BUDGET = {
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
-    "host": 2090,
+    "host": 2095,
     "importing": 448,
     "kernels": 4300,
     "machines": 1305,

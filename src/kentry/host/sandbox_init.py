@@ -39,26 +39,7 @@ def main(argv: list[str], folders: list[str], numbers: list[int]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     program = os.fork()
     if not program:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
-            signal.signal(number, signal.SIG_DFL)
-        limits = {
-            resource.RLIMIT_AS: memory,
-            resource.RLIMIT_FSIZE: file,
-            resource.RLIMIT_CORE: 0,
-            resource.RLIMIT_NPROC: processes,
-        }
-        for kind, most in limits.items():
-            # A limit that is lower already cannot be raised; -1 is none.
-            hard = resource.getrlimit(kind)[1]
-            least = most if hard < 0 else min(most, hard)
-            resource.setrlimit(kind, (least, least))
-        try:
-            os.execvp(argv[0], argv)  # noqa: S606
-        except OSError as err:
-            sys.stderr.write(f"{argv[0]}: {err.strerror}\n")
-            sys.stderr.flush()
-            os._exit(127)
+        become(argv, memory, file, processes)
     deadline = time.monotonic() + seconds
     while True:
         signal.sigtimedwait({signal.SIGCHLD}, _POLL_SECONDS)
@@ -81,6 +62,30 @@ def main(argv: list[str], folders: list[str], numbers: list[int]) -> int:
             return stopped(f"it took more than {seconds} s")
         if any(free(folder) < room for folder in folders):
             return stopped(f"No space left on device: less than {room >> 20} MiB")
+
+
+def become(argv: list[str], memory: int, file: int, processes: int) -> None:
+    """Becomes the program, below its limits."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+    limits = {
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_FSIZE: file,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: processes,
+    }
+    for kind, most in limits.items():
+        # A limit that is lower already cannot be raised; -1 is none.
+        hard = resource.getrlimit(kind)[1]
+        least = most if hard < 0 else min(most, hard)
+        resource.setrlimit(kind, (least, least))
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606
+    except OSError as err:
+        sys.stderr.write(f"{argv[0]}: {err.strerror}\n")
+        sys.stderr.flush()
+        os._exit(127)
 
 
 def leaves_keys(libc: ctypes.CDLL) -> bool:
