@@ -13,6 +13,8 @@ from collections.abc import Iterable
 
 from tests.unit.host import test_sandbox as attacks
 
+from bench import tried
+
 
 def attempt(user: str, name: str) -> str:
     """What became of one attack."""
@@ -34,6 +36,7 @@ def main() -> int:
     users = {"own": "root" if attacks.IS_ROOT else "a user", "nobody": "another user"}
     if not attacks.IS_ROOT:
         del users["nobody"]
+    print(tried())
     show("attack", users.values())
     came: list[str] = []
     for name in {**attacks.ATTACKS, **attacks.OF_ROOT}:

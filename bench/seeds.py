@@ -29,6 +29,7 @@ from pathlib import Path
 from tests.builders import recording
 from tests.histories import git
 
+from bench import tried
 from kentry.errors import (
     BuildError,
     GuestError,
@@ -230,6 +231,7 @@ def run(histories: int, first: int) -> list[str]:
             wrong.append(f"seed {seed}: {reason}")
             print(wrong[-1], flush=True)
     seconds = time.monotonic() - began
+    print(tried())
     print(
         f"{histories} histories from seed {first}: {len(wrong)} wrong,"
         f" {3600 * histories / seconds:.0f} an hour"

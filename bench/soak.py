@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import tried
 from bench.faults.trials import below, files_of
 from bench.faults.works import Works, difference
 from kentry.cli import main as kentry_main
@@ -116,6 +117,7 @@ def soak(seconds: float) -> list[str]:
     wrong = [f"{one}: {what}" for one, what in lines if what]
     wrong += [f"a worker ended with {code}" for code in codes if code]
     counts = Counter(one for one, _ in lines)
+    print(tried())
     print(f"{sum(counts.values())} commands in {seconds:.0f} s, {WORKERS} at a time")
     print(", ".join(f"{number} {one}" for one, number in sorted(counts.items())))
     print(f"{'':<12} {'2nd quarter':>12} {'4th quarter':>12}")

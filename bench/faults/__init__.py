@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.unit.store import postgres
 
+from bench import tried
 from bench.faults.trials import Trials
 from bench.faults.works import Works
 
@@ -67,4 +68,5 @@ def main() -> int:
         parser.add_argument(f"--{kind}", type=int, default=number)
     options = parser.parse_args()
     amounts = {kind: getattr(options, kind) for kind in KINDS}
+    print(tried(), flush=True)
     return bool(run(amounts, options.seed))

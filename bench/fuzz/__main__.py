@@ -27,6 +27,7 @@ from pathlib import Path
 
 from tests import ROOT
 
+from bench import tried
 from bench.fuzz.readers import READERS, read_in_full
 from kentry.boot.plugin_trace import parse_trace
 from kentry.count.workload import read_counts
@@ -206,7 +207,7 @@ def main() -> int:
         print(said)
         return int(bool(code))
     names = options.names or NAMES
-    print(f"seed {options.seed}")
+    print(f"{tried()}, seed {options.seed}")
     print(f"{'':<12} {'inputs':>10} {'a second':>9} {'kept':>7}", flush=True)
     results = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
