@@ -23,7 +23,7 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 631,
     "arch": 1656,
-    "boot": 2547,
+    "boot": 2552,
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2906,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42408
+TESTS_BUDGET = 42437
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -101,7 +101,12 @@ def parse_trace(file: Path) -> PluginTrace:
     trace = PluginTrace()
     try:
         with file.open(encoding="utf-8", errors="replace", newline="\n") as lines:
-            if next(lines, "") not in (f"kentry-trace {version}\n" for version in TRACE_VERSIONS):
+            if not (first := next(lines, "")):
+                raise TraceError(
+                    "QEMU ended before the plugin wrote anything.",
+                    "Run again with -v: the kernel may have stopped QEMU, or kentry may have.",
+                )
+            if first not in (f"kentry-trace {version}\n" for version in TRACE_VERSIONS):
                 raise TraceError(
                     f"The plugin's trace is not version {TRACE_VERSIONS[-1]}.",
                     "Build the plugin anew: make setup.",

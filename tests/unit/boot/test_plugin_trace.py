@@ -101,3 +101,11 @@ def test_disassembly_loses_qemus_decoration() -> None:
     assert tidy("73120214", "14021273          csrrw    tp,sscratch,tp") == "csrrw tp,sscratch,tp"
     assert tidy("2d71", "712d   addi  sp,sp,-288") == "addi sp,sp,-288"
     assert tidy("03000014", "b #0xffff800080010c0c") == "b #0xffff800080010c0c"
+
+
+def test_a_plugin_that_wrote_nothing_is_not_taken_for_an_old_one(tmp_path: Path) -> None:
+    with pytest.raises(TraceError) as nothing:
+        parse_trace(write(tmp_path, ""))
+    with pytest.raises(TraceError) as old:
+        parse_trace(write(tmp_path, WHOLE.replace("trace 2", "trace 0")))
+    assert "make setup" in old.value.remedy and "make setup" not in nothing.value.remedy
