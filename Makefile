@@ -63,7 +63,7 @@ check: test-setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
-	clang-format --dry-run --Werror $(C_FILES) bench/fuzz/*.[ch]
+	clang-format --dry-run --Werror $(C_FILES) bench/fuzz/*.[ch] tests/qemu/hostile/*.[ch]
 
 bench: test-setup
 	$(PYTHON) -m bench.run
