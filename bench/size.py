@@ -21,28 +21,28 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 631,
+    "(loose)": 641,
     "arch": 1656,
     "boot": 2552,
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
-    "host": 2095,
+    "host": 2110,
     "importing": 448,
-    "kernels": 4300,
+    "kernels": 4352,
     "machines": 1305,
     "models": 994,
     "path": 1257,
     "results": 3457,
     "show": 6652,
     "stats": 693,
-    "store": 334,
+    "store": 339,
     "study": 3487,
     "time": 1578,
-    "vector": 2906,
+    "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42437
+TESTS_BUDGET = 42545
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

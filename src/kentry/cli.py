@@ -212,8 +212,18 @@ def _knows_bisect_codes(argv: Sequence[str]) -> bool:
     )
 
 
+class _Printable(logging.Formatter):
+    """Writes nothing that a terminal would act on: a traceback may quote a stranger's file."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = super().format(record).split("\n")
+        return "\n".join(map(printable, lines))
+
+
 def _run(argv: list[str]) -> int:
-    logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
+    shown = logging.StreamHandler(sys.stderr)
+    shown.setFormatter(_Printable("%(message)s"))
+    logging.basicConfig(handlers=[shown], level=logging.WARNING)
     log.setLevel(logging.WARNING)
     if sys.stdout is None:
         raise UserError("There is no standard output.", "Open it, or send it to a file.")

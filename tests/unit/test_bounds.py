@@ -43,6 +43,51 @@ def zeros(mib: int, before: bytes = b"") -> bytes:
     return first + block[0] + block[1] * (mib - 1) + pack.flush()
 
 
+def heading(name: str, kind: bytes, size: int) -> bytes:
+    one = tarfile.TarInfo(name)
+    one.type, one.size = kind, size
+    return one.tobuf(tarfile.GNU_FORMAT)
+
+
+ABOUT = b"Package: linux-image-6.12.0-1-arm64\nVersion: 6.12.1-1\nArchitecture: arm64\n"
+
+
+def package(control: bytes, data: bytes) -> Callable[[Path], list[str]]:
+    """A .deb of these two, compressed by gzip."""
+    parts = {"debian-binary": b"2.0\n", "control.tar.gz": control, "data.tar.gz": data}
+
+    def words(folder: Path) -> list[str]:
+        with (folder / "kernel.deb").open("wb") as out:
+            out.write(b"!<arch>\n")
+            for name, content in parts.items():
+                sizes = f"{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n"
+                out.write(f"{name:16}{sizes}".encode() + content + b"\n" * (len(content) % 2))
+        return ["record", f"deb:{folder / 'kernel.deb'}", "--arch", "arm64", "--case", "getppid"]
+
+    return words
+
+
+def archive(content: bytes) -> bytes:
+    return gzip.compress(heading("./control", b"0", len(content)) + content.ljust(1024, b"\0"))
+
+
+def sparse(folder: Path) -> list[str]:
+    with (folder / "Image").open("wb") as file:
+        file.truncate(4 << 30)
+    (folder / "Image").rename(folder.parent / f"{folder.name}.sparse")
+    return ["record", f"image:{folder.parent / f'{folder.name}.sparse'}", "--arch", "arm64"]
+
+
+def layers(many: int, content: bytes) -> Callable[[], bytes]:
+    def made() -> bytes:
+        packed = content
+        for _ in range(many):
+            packed = gzip.compress(packed, 0)
+        return gzip.compress(packed)
+
+    return made
+
+
 def bomb(*program: str) -> Callable[[], bytes]:
     """4 GiB of zeros behind an image's first bytes, by a program that compresses."""
 
@@ -136,6 +181,22 @@ INPUTS: dict[str, Callable[[Path], list[str]]] = {
     "a package with a kernel of 4 GiB": lambda folder: [
         *("record", f"deb:{deb(folder)}", "--case", "getppid"),
     ],
+    "a package whose name of a file has 5 GiB": package(
+        zeros(5120, heading("././@LongLink", b"L", 5 << 30)), b""
+    ),
+    "a package with an extended header of 5 GiB": package(
+        archive(ABOUT), zeros(5120, heading("./x", b"x", 5 << 30))
+    ),
+    "a package that says a million things of itself": package(archive(b"a: b\n" * 400_000), b""),
+    "a package of 40 kernels": package(
+        archive(ABOUT),
+        gzip.compress(
+            b"".join(heading(f"./boot/vmlinuz-{n}", b"0", 512) + b"1" * 512 for n in range(40))
+        ),
+    ),
+    "an image of 4 GiB without a content": sparse,
+    "an image that is compressed 12 times": image(layers(12, bytes(64 << 20))),
+    "an image that is compressed 600 times": image(layers(600, b"x")),
     "JSON of 130 MiB": report(lambda: b"{" + b" " * (130 * MIB)),
     "JSON that is nested 200,000 times": report(lambda: b'{"schema":' + b"[" * 200_000),
     "a number that is not finite": report(lambda: golden('"seed": 1', '"seed": 1e999')),

@@ -17,8 +17,23 @@ from kentry.errors import UserError
 
 # A vmlinux with debug info has half of it; bytes.
 _MOST_FILE = 1 << 30
+# What a package says of itself, and a long name; bytes.
+_MOST_TEXT = 1 << 20
+_TEXTS = (
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+)
 # What readers raise for a damaged file, beside rpmfile's bare Exception.
 _DAMAGED = (tarfile.TarError, EOFError, zstandard.ZstdError)
+
+
+class _Member(tarfile.TarInfo):
+    """A member of which tarfile reads no long name and no extended header without a bound."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size > _MOST_TEXT and self.type in _TEXTS:
+            raise tarfile.ReadError("a header of more than 1 MiB")
+        return cast(tarfile.TarInfo, super()._proc_member(tar))  # type: ignore[misc]
 
 
 @contextlib.contextmanager
@@ -39,7 +54,7 @@ def file_tree(deb: Path, remedy: str, part: str = "data.tar") -> Iterator[tarfil
             stream = cast(IO[bytes], member)
             if member.name.endswith(".zst"):
                 stream = zstandard.ZstdDecompressor().stream_reader(stream)
-            yield stack.enter_context(tarfile.open(fileobj=stream, mode="r|*"))
+            yield stack.enter_context(tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member))
         except _DAMAGED as err:
             sentence = f"{deb} is cut short or damaged: it cannot be unpacked."
             raise UserError(sentence, remedy, str(err)) from err
@@ -73,7 +88,7 @@ def identify(package: Path, remedy: str) -> dict[str, str]:
         return {"package": name, "version": f"{version}-{release}", "arch": arch}
     with file_tree(package, remedy, "control.tar") as tar:
         for member in tar:
-            _check_size(package, member.name, member.size, remedy)
+            _check_size(package, member.name, member.size, remedy, _MOST_TEXT)
             if member.name.removeprefix("./") == "control" and (text := tar.extractfile(member)):
                 fields = Deb822(text)
                 keys = {"package": "Package", "version": "Version", "arch": "Architecture"}
@@ -102,9 +117,9 @@ def files_of(package: Path, paths: re.Pattern[str], remedy: str) -> Iterator[tup
                     yield info.name, content.read()
 
 
-def _check_size(package: Path, name: str, size: int, remedy: str) -> None:
-    if size > _MOST_FILE:
-        raise UserError(f"{package}: {name} has more than {_MOST_FILE >> 30} GiB.", remedy)
+def _check_size(package: Path, name: str, size: int, remedy: str, most: int = _MOST_FILE) -> None:
+    if size > most:
+        raise UserError(f"{package}: {name} has more than {most >> 20} MiB.", remedy)
 
 
 def _is_below(path: Path, root: Path) -> bool:

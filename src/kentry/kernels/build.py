@@ -405,10 +405,13 @@ def _is_plain(folder: Path, name: str) -> bool:
     return own and (path.is_file() or not os.path.lexists(path))
 
 
-def _left(folder: Path, name: str) -> Path:
-    if not (_is_plain(folder, name) and (folder / name).exists()):
+def _left(folder: Path, name: str, most: int = made_of.MOST_BYTES) -> Path:
+    path = folder / name
+    if not (_is_plain(folder, name) and path.exists()):
         raise BuildError(f"does not build: it makes no file {name}", "Look at what makes it.")
-    return folder / name
+    if path.stat().st_size > most:
+        raise BuildError(f"does not build: {name} has more than {most >> 20} MiB")
+    return path
 
 
 @dataclass(frozen=True)
@@ -554,7 +557,9 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
     else:
         allconfig = f"KCONFIG_ALLCONFIG={fragment}"
         tuxmake.run("--kconfig", "allnoconfig", "--environment", allconfig)
-    got = config.read(_left(objects, ".config").read_text(encoding="utf-8", errors="replace"))
+    got = config.read(
+        _left(objects, ".config", made_of.MOST_TEXT).read_text(encoding="utf-8", errors="replace")
+    )
     names = [
         name
         for name in config.dropped(build.config, got)

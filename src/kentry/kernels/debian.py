@@ -57,6 +57,8 @@ _MANIFEST = "source.json"
 _REMEDY = "Give a linux-image-VERSION-FLAVOUR package, or what make bindeb-pkg or binrpm-pkg made."
 # The largest of Debian's with an image has 110 MB.
 _MOST_PACKAGE_BYTES = 1 << 30
+# Image, config, System.map, vmlinux, for each of three flavours.
+_MOST_KERNEL_FILES = 12
 
 # What the manifest.json of an unpacked kernel package says.
 _Manifest = dict[str, Any]
@@ -67,7 +69,10 @@ _Packages = tuple[Archive, tuple[Candidate, ...]]
 def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load the kernel of a deb: or rpm: spec; UserError where that is no package for `arch`."""
     path = package_file(spec, update)
-    digest = hashlib.sha256(read_bytes(path)).hexdigest()
+    content = read_bytes(path, most=_MOST_PACKAGE_BYTES + 1)
+    if len(content) > _MOST_PACKAGE_BYTES:
+        raise UserError(f"{path} is larger than 1 GiB.", "Name a kernel's package.")
+    digest = hashlib.sha256(content).hexdigest()
     if digest != spec.options.get("sha256", digest).lower():
         raise UserError(f"The SHA-256 of {path} is {digest}.", "Correct sha256=, or the file.")
     facts = identify(path, _REMEDY)
@@ -147,6 +152,8 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
             for member, content in files_of(path, _KERNEL_FILE, "Download it again."):
                 name = _KERNEL_FILE.fullmatch(member)
                 assert name
+                if sum(1 for _ in folder.iterdir()) == _MOST_KERNEL_FILES:
+                    raise UserError(f"{path} has too many kernels.", "Name a package of one.")
                 (folder / name[1]).write_bytes(content)
                 roles[_ROLES[name[2]]] = name[1]
                 if len(roles) == len(set(_ROLES.values())):

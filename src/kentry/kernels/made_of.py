@@ -24,7 +24,9 @@ from kentry.path.symbols import base_name
 
 _FILE = "made-of.json"
 # Of a file that a build leaves: a vmlinux of allyesconfig, with debug info, has 1.5 GB.
-_MOST_BYTES = 2 << 30
+MOST_BYTES = 2 << 30
+# Of an object file, or of a vmlinux without debug info; of what is text; bytes.
+_MOST_OBJECT, MOST_TEXT = 512 << 20, 16 << 20
 
 # --- which files may change without changing the kernel, as in Linux 6.12 ---
 
@@ -254,8 +256,9 @@ def _members(objects: Path, archive: str) -> list[str]:
 
 def _content(file: Path) -> bytes:
     """Read a file; b"" for all else: a build may have made a pipe or a link of that name."""
-    is_plain = file.is_file() and not file.is_symlink() and file.stat().st_size < _MOST_BYTES
-    return file.read_bytes() if is_plain else b""
+    is_plain = os.path.realpath(file) == str(file) and file.is_file()
+    most = MOST_TEXT if file.suffix == ".cmd" else _MOST_OBJECT
+    return file.read_bytes() if is_plain and file.stat().st_size <= most else b""
 
 
 # --- object files ---

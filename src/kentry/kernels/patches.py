@@ -37,6 +37,8 @@ _NO_DATE = "Thu, 1 Jan 1970 00:00:00 +0000"
 _LAST_DATE = 2**32  # seconds; git refuses dates after 2099
 # A thread has a few hundred messages; each takes git some milliseconds.
 _MOST_MESSAGES = 1000
+# A month of the largest mailing list has 100 MB.
+_MOST_BYTES = 256 << 20
 
 # How an mbox, and a mail on its own, begin: RFC 5322 2.2.
 _BEGINNING = re.compile(rb"\s*(?:From |(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)*?(?:From|Date): )")
@@ -92,7 +94,11 @@ def _mails(named: Path) -> Iterator[Patch]:
         yield from _quilt(named / "series")
         return
     try:
-        files = sorted(file for file in named.iterdir() if file.suffix in (".patch", ".eml"))
+        files = sorted(
+            file
+            for file in named.iterdir()
+            if file.suffix in (".patch", ".eml") and os.path.isfile(file)
+        )
     except OSError as err:
         raise UserError(f"{named} cannot be read: {err.strerror}.", _KINDS) from err
     if not files:
@@ -138,7 +144,9 @@ def _quilt(series: Path) -> Iterator[Patch]:
 
 
 def _text(file: Path) -> bytes:
-    data = read_bytes(file, _KINDS)
+    data = read_bytes(file, _KINDS, _MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise UserError(f"{file} is larger than {_MOST_BYTES >> 20} MiB.", _KINDS)
     if b"\0" in data:
         raise UserError(f"{file} is an archive or binary, not patches.", f"Unpack it. {_KINDS}")
     if not data.strip():

@@ -56,11 +56,13 @@ _PROGRAMS = {
 # include/xen/interface/elfnote.h
 _XEN_PHYS32_ENTRY = 18
 # A kernel with everything built in stays below; a hole between segments may not exceed it.
-_MOST_IMAGE_BYTES = 1 << 30
+MOST_IMAGE_BYTES = 1 << 30
+# A zboot image of a compressed Image, compressed.
+_MOST_LAYERS = 3
 # A piece of a compressed image that unpacks to 128 MiB at most: zstd's block of 4 bytes to 128 KiB.
 _PIECE_BYTES = 4096
 # A block of lz4 has 8 MiB at most, a block of lzop 64.
-_DECOMPRESSES = sandbox.Limits(1 << 30, processes=64, file=_MOST_IMAGE_BYTES + 1, seconds=300)
+_DECOMPRESSES = sandbox.Limits(1 << 30, processes=64, file=MOST_IMAGE_BYTES + 1, seconds=300)
 _READS = sandbox.Limits(2 << 30, processes=64, file=0, seconds=300)
 
 
@@ -90,7 +92,9 @@ def unpack(data: bytes, name: str) -> Unpacked:
         ) from problem
 
 
-def _unpack(data: bytes) -> Unpacked:
+def _unpack(data: bytes, layers: int = 0) -> Unpacked:
+    if layers > _MOST_LAYERS:
+        raise NotAnImageError("is compressed again and again")
     if data.startswith(_ELF):
         return _unpack_elf(data)
     # EFI zboot: "MZ", 2 bytes, "zimg"; payload offset and size at 8 and 12.
@@ -98,7 +102,7 @@ def _unpack(data: bytes) -> Unpacked:
         if len(data) < 16:
             raise NotAnImageError("is cut short")
         offset, size = struct.unpack_from("<II", data, 8)
-        return _unwrap(_part(data, offset, size), "zboot")
+        return _unwrap(_part(data, offset, size), "zboot", layers)
     for arch in ARCHES.values():
         offset, magic = arch.image_magic
         if data[offset:].startswith(magic):
@@ -128,12 +132,12 @@ def _unpack(data: bytes) -> Unpacked:
                 _arch_of_elf(elf)
             return Unpacked(arch.image_format, arch, data, kernel)
     if data.startswith((*_STREAMS, *_PROGRAMS)):
-        return _unwrap(data, "compressed")
+        return _unwrap(data, "compressed", layers)
     raise NotAnImageError("is not a kernel image" if data else "is empty")
 
 
-def _unwrap(data: bytes, how: str) -> Unpacked:
-    inner = _unpack(_decompress(data))
+def _unwrap(data: bytes, how: str, layers: int) -> Unpacked:
+    inner = _unpack(_decompress(data), layers + 1)
     return replace(inner, format=f"{how} {inner.format}")
 
 
@@ -157,8 +161,8 @@ def _decompress(data: bytes) -> bytes:
                 subprocess.run(argv, input=data, stdout=out, stderr=subprocess.DEVNULL, check=False)
                 out.seek(0)
                 plain = out.read()
-    if len(plain) > _MOST_IMAGE_BYTES:
-        raise NotAnImageError(f"unpacks to more than {_MOST_IMAGE_BYTES >> 20} MiB")
+    if len(plain) > MOST_IMAGE_BYTES:
+        raise NotAnImageError(f"unpacks to more than {MOST_IMAGE_BYTES >> 20} MiB")
     if not plain:
         raise NotAnImageError("is cut short or damaged: it cannot be decompressed")
     return plain
@@ -173,7 +177,7 @@ def _of_stream(stream: Any, data: bytes) -> bytes:
         for at in range(0, len(data), _PIECE_BYTES):
             parts.append(stream.decompress(data[at : at + _PIECE_BYTES]))
             size += len(parts[-1])
-            if stream.eof or size > _MOST_IMAGE_BYTES:
+            if stream.eof or size > MOST_IMAGE_BYTES:
                 return b"".join(parts)
     return b""
 
@@ -214,7 +218,7 @@ def _unpack_elf(data: bytes) -> Unpacked:
         size = max(part["p_paddr"] + part["p_filesz"] for part in loads) - base
         # Segments may overlap: 65,535 of them could each be the whole file.
         most = max(size, sum(part["p_filesz"] for part in loads))
-        flat = bytearray(size if most <= _MOST_IMAGE_BYTES else 0)
+        flat = bytearray(size if most <= MOST_IMAGE_BYTES else 0)
         if flat:
             for part in loads:
                 start = part["p_paddr"] - base

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kentry.errors import KernelError, UserError
+from kentry.host import sandbox
 from kentry.host.cache import (
     cache_dir,
     check_room,
@@ -81,10 +82,16 @@ _SETTINGS = """\
 
 
 class Git:
-    """git in a repository of kentry's own: GIT_DIR `folder`, work tree `work`, file `index`."""
+    """git in a repository of kentry's own: GIT_DIR `folder`, work tree `work`, file `index`.
 
-    def __init__(self, folder: Path, work: Path, index: str = "index") -> None:
+    In the work tree of a stranger it is `confined`: a repository there has settings of its own.
+    """
+
+    def __init__(
+        self, folder: Path, work: Path, index: str = "index", *, confined: bool = False
+    ) -> None:
         self.folder = folder
+        self._confined = confined
         self._env = {
             **_PLAIN,
             **_NOBODY,
@@ -100,9 +107,15 @@ class Git:
     ) -> subprocess.CompletedProcess[str]:
         """Run git WORDS in the work tree; UserError where the disk is full."""
         cwd = self._work if self._work.is_dir() else self.folder
-        own = [f"{name}={value}" for name, value in {**self._env, **env}.items()]
-        unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
-        argv = ["env", *unset, *own, need("git"), *args]
+        settings, argv = {**self._env, **env}, [need("git"), *args]
+        if self._confined:
+            settings["PATH"] = os.environ.get("PATH", os.defpath)
+            own, given = [self.folder], [self._work]
+            argv = sandbox.confined(argv, env=settings, writable=own, readable=given)
+        else:
+            words = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
+            words += [f"{name}={value}" for name, value in settings.items()]
+            argv = ["env", *words, *argv]
         done = run(argv, cwd=cwd, check=False, feed=feed)
         if done.returncode and re.search(FULL_DISK, done.stderr):
             raise UserError(
@@ -143,6 +156,11 @@ def in_folder(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
         scopes, settings = (listed.stdout.split("\0")[at::2] for at in (0, 1))
         of_others = zip(scopes, settings, strict=False)
         names = {text.partition("\n")[0] for scope, text in of_others if scope not in _TRUSTED}
+        if "\ufffd" in "".join(names):
+            raise UserError(
+                f"The settings of {folder} name a filter that is no text.",
+                f"Remove it from {folder}/.git/config.",
+            )
         # -c name=value takes a = in a name for that of the value.
         own += [f"--config-env={name}=KENTRY_NOTHING" for name in sorted(names)]
         args = (*args, "--ignore-submodules=all")

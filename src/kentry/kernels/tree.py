@@ -151,7 +151,7 @@ def _not_a_kernel(what: str) -> UserError:
 
 def take_files(repository: Repository, top: Path, update: Update) -> str:
     """Read every file but a build's products into the repository; return the id of their tree."""
-    git = Git(repository.git.folder, top, "import-index")
+    git = Git(repository.git.folder, top, "import-index", confined=True)
     (git.folder / "import-index.lock").unlink(missing_ok=True)
     update(None, f"reading the source in {top.name}")
     # Debian's packages have the .gitignore of its packaging, which ignores everything.

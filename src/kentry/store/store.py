@@ -10,6 +10,7 @@ finds all that the index names, any number may write at once, and what is added 
 import contextlib
 import gzip
 import os
+import re
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -216,7 +217,7 @@ class Store:
             before, removed = time.time() - _NEW, 0
             for path in self._files.find(self._root):
                 is_old = path in of_bad or self._files.modified(path).timestamp() < before
-                if path not in known and is_old:
+                if path not in known and is_old and _OBJECT.search(path):
                     self._files.rm_file(path)
                     removed += 1
         return len(bad), removed
@@ -260,6 +261,10 @@ class Store:
                 f"The objects of {self._shown} cannot be used: {err.strerror or err}.",
                 "Look at the folder's permissions and at the room on its disk.",
             ) from err
+
+
+# What may be removed below the objects' folder, which may be a link to anywhere.
+_OBJECT = re.compile(r"/[0-9a-f]{2}/[0-9a-f]{64}\.gz$")
 
 
 def is_store(place: str) -> bool:

@@ -134,6 +134,8 @@ class VectorTrace:
         return (int(self.ns[-1]) - int(self.ns[0])) / 1e9 if len(self) else 0.0
 
 
+# Of which each takes some 50 bytes of memory; a compiler has one million.
+_MOST_EVENTS = 1 << 25
 _NOT_A_TRACE = "kentry vector trace SPEC -o FILE -- WORKLOAD makes one."
 
 # Times grow, so their differences are small; the other columns have few values.  Measured on 5
@@ -223,6 +225,8 @@ def read_trace(path: Path) -> VectorTrace:
         columns = {field.name: field.type for field in file.schema_arrow}
         if columns != {field.name: field.type for field in _ARROW}:
             raise ValueError(f"its columns are {', '.join(columns)}, or of other types")
+        if file.metadata.num_rows > _MOST_EVENTS:
+            raise ValueError(f"it has more than {_MOST_EVENTS} events")
         table = file.read(use_threads=False)
         if any(table[name].null_count for name in COLUMNS):
             raise ValueError("values are missing")

@@ -198,6 +198,30 @@ def test_the_settings_of_a_repository_run_no_program(
     assert not ran.exists()
 
 
+def test_a_filter_whose_name_is_no_text_is_refused(linux: Path, tmp_path: Path) -> None:
+    program = script(tmp_path / "evil", f"touch {tmp_path}/ran")
+    commit(linux, "second", {".gitattributes": b"*.c filter=\xffx\n"})
+    with (linux / ".git/config").open("ab") as file:
+        file.write(b'[filter "\xffx"]\n\tclean = ' + str(program).encode() + b"\n")
+    os.utime(linux / "kernel/fork.c", (1, 1))
+    refused(linux)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_repository_within_an_unpacked_tree_runs_no_program(tmp_path: Path) -> None:
+    top = sources.unpacked(tmp_path / "linux")
+    inner = sources.repository(top / "drivers/inner")
+    ran = Path(f"/var/tmp/kentry-test.{os.getpid()}")
+    git(inner, "config", "core.fsmonitor", str(script(tmp_path / "evil", f"touch {ran}")))
+    git(inner, "status")
+    assert ran.exists()
+    ran.unlink()
+    # What git has read once it asks for changes the second time.
+    for _ in range(2):
+        revision(top)
+    assert not ran.exists()
+
+
 def test_a_bare_repository_needs_a_commit(linux: Path, tmp_path: Path) -> None:
     bare = tmp_path / "linux.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(linux), str(bare))

@@ -235,3 +235,16 @@ assert not [one for one in store.add([*own, Path({str(tmp_path / "shared")!r})])
     assert [error for error in errors if error] == []
     values = [row[0] for row in Store(str(tmp_path / "store")).query(READ)[1]]
     assert values == [*range(1, 5), *range(1000, 1200)]
+
+
+def test_gc_removes_no_file_that_is_not_an_object(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    store = Store(str(tmp_path / "store"), create=True)
+    (tmp_path / "store/objects").rmdir()
+    (tmp_path / "store/objects").symlink_to(victim)
+    for name in ("thesis.tex", "ab/notes.gz"):
+        (victim / name).parent.mkdir(exist_ok=True, parents=True)
+        (victim / name).touch()
+        os.utime(victim / name, (1, 1))
+    assert store.gc() == (0, 0)
+    assert sum(file.is_file() for file in victim.rglob("*")) == 2

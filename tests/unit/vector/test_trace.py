@@ -205,3 +205,13 @@ def test_control_characters_in_names_are_not_written(file: Path) -> None:
     found = read_trace(file)
     assert found.tasks == (Task(1, "a?[2J?", ("?", "é"), -1),)
     assert found.meta["console_tail"] == "one?\ntwo?[0m"
+
+
+def test_a_trace_of_more_events_than_memory_holds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "trace.parquet"
+    write_trace(file, SAMPLE.meta, list(SAMPLE.tasks), [columns_of(SAMPLE)])
+    monkeypatch.setattr("kentry.vector.trace._MOST_EVENTS", 1)
+    with pytest.raises(UserError):
+        read_trace(file)
