@@ -51,7 +51,8 @@ def work(folder: Path, seed: int, seconds: float) -> int:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
             code = kentry_main(list(one.words))
         answer = works.answer(one, code, printed.getvalue())
-        wrong = difference(answer, first.setdefault(one.name, answer)) or said.getvalue() * code
+        wrong = difference(answer, first.setdefault(one.name, answer))
+        wrong += f" {said.getvalue()[-200:]}" * bool(code)
         # What is free is given back: what stays is in use.
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)

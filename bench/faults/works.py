@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,10 @@ class Works:
         if work.made:
             made = Path(work.made)
             files = sorted(made.rglob("*")) if made.is_dir() else [made]
-            return code, [(str(file), file.read_bytes()) for file in files if file.is_file()]
+            # A page says on which day it was written.
+            today = str(datetime.now(UTC).date()).encode()
+            contents = ((str(file), file.read_bytes()) for file in files if file.is_file())
+            return code, [(file, content.replace(today, b"today")) for file, content in contents]
         if work.name.startswith("store add"):
             status, text, _ = self.run(("store", "verify", work.words[2]))
             return code, status, text

@@ -88,8 +88,8 @@ def identify(package: Path, remedy: str) -> dict[str, str]:
         return {"package": name, "version": f"{version}-{release}", "arch": arch}
     with file_tree(package, remedy, "control.tar") as tar:
         for member in tar:
-            _check_size(package, member.name, member.size, remedy, _MOST_TEXT)
             if member.name.removeprefix("./") == "control" and (text := tar.extractfile(member)):
+                _check_size(package, member.name, member.size, remedy, _MOST_TEXT)
                 fields = Deb822(text)
                 keys = {"package": "Package", "version": "Version", "arch": "Architecture"}
                 return {key: fields.get(name, "") for key, name in keys.items()}
