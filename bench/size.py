@@ -27,9 +27,9 @@ BUDGET = {
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
-    "host": 2110,
+    "host": 2131,
     "importing": 448,
-    "kernels": 4352,
+    "kernels": 4349,
     "machines": 1305,
     "models": 994,
     "path": 1257,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42545
+TESTS_BUDGET = 42548
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -38,16 +38,9 @@ KERNELS = [
 def test_a_hostile_kernel_is_an_error(arch: str, kind: str, tmp_path: Path) -> None:
     image, vmlinux, elf = tmp_path / "Image", tmp_path / "vmlinux", tmp_path / "elf"
     cross, *own = COMPILED[arch]
-    flags = (
-        "-O1",
-        "-ffreestanding",
-        "-fno-stack-protector",
-        "-nostdlib",
-        "-static",
-        "-no-pie",
-        "-fno-pie",
-    )
-    linked = ("-T", str(SOURCES / "hostile.lds"), "-Wl,--build-id=none,--no-warn-rwx-segments")
+    flags = ("-O1", "-ffreestanding", "-fno-stack-protector", "-fno-pie", "-no-pie")
+    script = str(SOURCES / "hostile.lds")
+    linked = ("-nostdlib", "-static", "-T", script, "-Wl,--build-id=none,--no-warn-rwx-segments")
     kinds = (f"-DKIND={kind}", f'-DBANNER="{fakes.BANNER}"', str(SOURCES / "hostile.c"))
     subprocess.run([f"{cross}gcc", *flags, *own, *linked, *kinds, "-o", str(elf)], check=True)
     if arch == "x86_64":

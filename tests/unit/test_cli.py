@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from kentry.cli import build_parser, main
+from kentry.errors import EXIT_MISTAKE
 from kentry.results.recording import write_recording
 from tests.builders import recording
 from tests.processes import PATIENCE
+from tests.unit.kernels import fakes
 
 OLD = recording({"getppid": [("el0_svc", 40), ("__arm64_sys_getppid", 14)], "invalid": [("a", 9)]})
 NEW = recording({"getppid": [("el0_svc", 43), ("__arm64_sys_getppid", 14)], "invalid": [("a", 9)]})
@@ -182,3 +184,13 @@ def test_an_interrupted_kentry_says_which_signal_it_was(
         else:
             os.close(terminal)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 128 + (number or signal.SIGHUP)
+
+
+def test_a_traceback_moves_no_cursor(tmp_path: Path) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07evil"
+    package = fakes.deb(tmp_path / "kernel.deb", {}, Architecture=evil)
+    argv = [sys.executable, "-m", "kentry", "-v", "record", f"deb:{package}", "--arch", "x86_64"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_MISTAKE
+    assert "Traceback" in done.stderr and "evil" in done.stderr.splitlines()[-1]
+    assert all(char.isprintable() or char == "\n" for char in done.stderr)

@@ -75,6 +75,14 @@ def read_bytes(path: Path, remedy: str = "Name a file that can be.", most: int =
         raise UserError(f"{path} cannot be read: {err.strerror}.", remedy) from err
 
 
+def read_at_most(path: Path, most: int, remedy: str) -> bytes:
+    """Return what is in a file that the user named; UserError if unreadable or above `most`."""
+    content = read_bytes(path, remedy, most + 1)
+    if len(content) > most:
+        raise UserError(f"{path} is larger than {most >> 20} MiB.", remedy)
+    return content
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read what write_json() wrote; empty where there is none or it is damaged."""
     try:

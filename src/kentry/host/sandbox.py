@@ -57,6 +57,10 @@ class Limits:
     room: int = 256 << 20
 
 
+# Of a program that reads a part of a kernel and writes no file.
+READS = Limits(2 << 30, processes=64, file=0, seconds=300)
+
+
 def confined(
     argv: Sequence[str],
     *,
@@ -69,18 +73,27 @@ def confined(
     # It reads those, the system's programs, kentry's files and `readable`, but no other folder of
     # PATH: scripts there may need the rest of a home folder, as pyenv's do.
     check()
-    places = list(map(str, writable))
+    folders = list(map(str, writable))
     if not works():
         # tuxmake goes on when kentry is killed, or make would outlive it; the next build waits.
         setpriv = shutil.which("setpriv")
         apart = [setpriv, "--pdeathsig", "clear", "--"] if setpriv else []
         return [*apart, "env", "-i", *(f"{name}={value}" for name, value in env.items()), *argv]
     return [
-        *_base(readable, places),
+        *_base(readable, folders),
         *(word for pair in env.items() for word in ("--setenv", *pair)),
-        *_first_process(limits or Limits(), places),
+        *_first_process(limits or Limits(), folders),
         *argv,
     ]
+
+
+def is_plain(path: Path) -> bool:
+    """Whether a confined program left there a file, or nothing: outside a link leads anywhere.
+
+    The folder that it was to write is named without links.
+    """
+    is_file = path.is_file() or not os.path.lexists(path)
+    return is_file and os.path.realpath(path) == str(path)
 
 
 def available_memory() -> int:
@@ -160,7 +173,7 @@ def _base(readable: Iterable[str | Path], writable: Iterable[str]) -> list[str]:
     return [*arguments, "--remount-ro", "/", *_NAMESPACES, "--clearenv"]
 
 
-def _first_process(limits: Limits, places: Sequence[str]) -> list[str]:
-    numbers = (limits.processes, limits.memory, limits.file, limits.seconds, limits.room)
-    words = (*map(str, numbers), str(len(places)), *places)
-    return ["--", sys.executable, "-I", "-S", str(_INIT), *words]
+def _first_process(limits: Limits, folders: Sequence[str]) -> list[str]:
+    most = (limits.processes, limits.memory, limits.file, limits.seconds, limits.room)
+    numbers = map(str, (*most, len(folders)))
+    return ["--", sys.executable, "-I", "-S", str(_INIT), *numbers, *folders]

@@ -338,13 +338,13 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
     objects = build.objects(anew is not None)
     objects.parent.mkdir(exist_ok=True)
     # After a build that was killed the folder is emptied: half an object file looks whole.
-    mark = objects.with_name(f"{objects.name}.unfinished")
+    mark = _beside(objects, "unfinished")
     killed = mark.exists()
     # tuxmake inherits the locked file: after a run that was killed this waits for its compilers.
     with mark.open("ab") as file, contextlib.ExitStack() as afterwards:
         update(None, "waiting for the compilers of a kentry that was killed")
         fcntl.flock(file, fcntl.LOCK_EX)
-        warnings = objects.with_name(f"{objects.name}.warnings")
+        warnings = _beside(objects, "warnings")
         made = {
             "image": f"arch/{build.arch.source_folder}/boot/{build.arch.image_format}",
             "vmlinux": "vmlinux",
@@ -352,7 +352,8 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         }
         # Nor are the warnings known of what was compiled unread.
         known = objects.exists() and warnings.exists()
-        if killed or anew or not known or not all(_is_plain(objects, f) for f in made.values()):
+        plain = all(sandbox.is_plain(objects / name) for name in made.values())
+        if killed or anew or not known or not plain:
             shutil.rmtree(objects, ignore_errors=True)
             warnings.unlink(missing_ok=True)
         if anew:
@@ -398,16 +399,14 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
         mark.unlink()
 
 
-def _is_plain(folder: Path, name: str) -> bool:
-    """Whether a build left there a file, or nothing: outside the sandbox a link leads anywhere."""
-    path = folder / name
-    own = os.path.realpath(path) == f"{os.path.realpath(folder)}/{name}"
-    return own and (path.is_file() or not os.path.lexists(path))
+def _beside(objects: Path, what: str) -> Path:
+    """Return the path of what no build can make a link: the folder's own is all that it writes."""
+    return objects.with_name(f"{objects.name}.{what}")
 
 
 def _left(folder: Path, name: str, most: int = made_of.MOST_BYTES) -> Path:
     path = folder / name
-    if not (_is_plain(folder, name) and path.exists()):
+    if not (sandbox.is_plain(path) and path.exists()):
         raise BuildError(f"does not build: it makes no file {name}", "Look at what makes it.")
     if path.stat().st_size > most:
         raise BuildError(f"does not build: {name} has more than {most >> 20} MiB")
@@ -476,7 +475,7 @@ class _Tuxmake:
 
         The error has the first error that it printed.
         """
-        output = self.objects.with_name(f"{self.objects.name}.log")
+        output = _beside(self.objects, "log")
         # Of another build nothing stays there.
         shutil.rmtree(output, ignore_errors=True)
         output.mkdir()
@@ -490,6 +489,7 @@ class _Tuxmake:
                 printed += len(row)
                 if printed > _MOST_PRINTED:
                     first = f"it printed more than {_MOST_PRINTED >> 20} MiB"
+                    process.kill()
                     break
                 line = row.decode(errors="replace").rstrip("\r\n")
                 if step := _STEP.match(line):
@@ -503,7 +503,7 @@ class _Tuxmake:
                 self.reader.read(line)
                 if not first and _ERROR.search(line):
                     first = line.strip()
-            if printed <= _MOST_PRINTED and not process.wait():
+            if not process.wait():
                 return made
         if lines and lines[-1].startswith(sandbox.STOPPED):
             first = lines[-1].removeprefix(sandbox.STOPPED)
@@ -545,8 +545,7 @@ def _with_steps(tuxmake: _Tuxmake, whole: bool) -> None:
 def _configure(build: Build, tuxmake: _Tuxmake) -> None:
     """Make .config; BuildError names the options that Kconfig dropped, and why."""
     objects, dot_config = tuxmake.objects, tuxmake.objects / ".config"
-    # Where no build can make it a link.
-    fragment = objects.with_name(f"{objects.name}.config")
+    fragment = _beside(objects, "config")
     fragment.write_text(build.config.text(), encoding="utf-8")
     # tuxmake leaves an existing config alone.
     dot_config.unlink(missing_ok=True)

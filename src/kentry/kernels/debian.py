@@ -18,7 +18,7 @@ from kentry.host.cache import (
     cache_dir,
     fresh_folder,
     held,
-    read_bytes,
+    read_at_most,
     read_json,
     read_manifest,
     sha256_of,
@@ -69,9 +69,7 @@ _Packages = tuple[Archive, tuple[Candidate, ...]]
 def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load the kernel of a deb: or rpm: spec; UserError where that is no package for `arch`."""
     path = package_file(spec, update)
-    content = read_bytes(path, most=_MOST_PACKAGE_BYTES + 1)
-    if len(content) > _MOST_PACKAGE_BYTES:
-        raise UserError(f"{path} is larger than 1 GiB.", "Name a kernel's package.")
+    content = read_at_most(path, _MOST_PACKAGE_BYTES, _REMEDY)
     digest = hashlib.sha256(content).hexdigest()
     if digest != spec.options.get("sha256", digest).lower():
         raise UserError(f"The SHA-256 of {path} is {digest}.", "Correct sha256=, or the file.")

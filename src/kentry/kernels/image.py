@@ -113,16 +113,11 @@ def arch_of(image: Path) -> str:
     return str(_examine(image, None, lambda fraction, now: None)[1]["arch"])
 
 
-def _content(image: Path) -> bytes:
-    data = cache.read_bytes(image, most=payload.MOST_IMAGE_BYTES + 1)
-    if len(data) > payload.MOST_IMAGE_BYTES:
-        raise UserError(f"{image} is larger than 1 GiB.", "Name the image of a kernel.")
-    return data
-
-
 def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dict[str, Any]]:
     """Read what an image says, and keep it, with its files, in a folder under its SHA-256."""
-    digest = digest or hashlib.sha256(_content(image)).hexdigest()
+    limits = (payload.MOST_IMAGE_BYTES, "Name the image of a kernel.")
+    data = b"" if digest else cache.read_at_most(image, *limits)
+    digest = digest or hashlib.sha256(data).hexdigest()
     folder = cache.cache_dir("images", digest)
     facts = cache.read_json(folder / "facts.json")
     if facts.get("version") == _CACHE_VERSION and facts.get("image_sha256", digest) == digest:
@@ -130,7 +125,7 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
             if not facts["boot"] or cache.sha256_of(folder / facts["boot"]) == facts["boot_sha256"]:
                 return folder, {**facts, "image_sha256": digest}
     update(None, f"unpacking {image.name}")
-    data = _content(image)
+    data = data or cache.read_at_most(image, *limits)
     unpacked = payload.unpack(data, str(image))
     wrapped = unpacked.boot is not data
     config = payload.built_in_config(unpacked.payload)

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from kentry.host import sandbox
 from kentry.host.cache import write_atomically
 from kentry.path.symbols import base_name
 
@@ -256,9 +257,9 @@ def _members(objects: Path, archive: str) -> list[str]:
 
 def _content(file: Path) -> bytes:
     """Read a file; b"" for all else: a build may have made a pipe or a link of that name."""
-    is_plain = os.path.realpath(file) == str(file) and file.is_file()
     most = MOST_TEXT if file.suffix == ".cmd" else _MOST_OBJECT
-    return file.read_bytes() if is_plain and file.stat().st_size <= most else b""
+    is_usable = file.is_file() and sandbox.is_plain(file) and file.stat().st_size <= most
+    return file.read_bytes() if is_usable else b""
 
 
 # --- object files ---

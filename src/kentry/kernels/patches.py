@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
-from kentry.host.cache import read_bytes
+from kentry.host.cache import read_at_most
 from kentry.kernels.repository import Git, Revision, not_whole
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
@@ -144,9 +144,7 @@ def _quilt(series: Path) -> Iterator[Patch]:
 
 
 def _text(file: Path) -> bytes:
-    data = read_bytes(file, _KINDS, _MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise UserError(f"{file} is larger than {_MOST_BYTES >> 20} MiB.", _KINDS)
+    data = read_at_most(file, _MOST_BYTES, _KINDS)
     if b"\0" in data:
         raise UserError(f"{file} is an archive or binary, not patches.", f"Unpack it. {_KINDS}")
     if not data.strip():

@@ -63,7 +63,6 @@ _MOST_LAYERS = 3
 _PIECE_BYTES = 4096
 # A block of lz4 has 8 MiB at most, a block of lzop 64.
 _DECOMPRESSES = sandbox.Limits(1 << 30, processes=64, file=MOST_IMAGE_BYTES + 1, seconds=300)
-_READS = sandbox.Limits(2 << 30, processes=64, file=0, seconds=300)
 
 
 @dataclass(frozen=True)
@@ -390,7 +389,8 @@ def member_offsets(image: bytes, name: str, members: Sequence[str], spec: str) -
         try:
             argv = [need("pahole"), "-C", name, file.name]
             blob_alone = [Path(file.name)]
-            text = run(sandbox.confined(argv, env={}, readable=blob_alone, limits=_READS)).stdout
+            argv = sandbox.confined(argv, env={}, readable=blob_alone, limits=sandbox.READS)
+            text = run(argv).stdout
         except subprocess.CalledProcessError as err:
             raise KernelError(
                 f"The type information of {spec} cannot be read.", "", err.stderr.strip()

@@ -39,6 +39,8 @@ _ANOTHER = (
 )
 # Filters run when git looks whether a file has changed.
 _FILTERS = r"^filter\..*\.(clean|process|required)$"
+# The name of an empty variable.
+_NOTHING = "KENTRY_NOTHING"
 # Where settings of the user's are, not of a repository: git-config(1), --show-scope.
 _TRUSTED = ("system", "global", "command")
 _SETTINGS_OF_USER = ("GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT")
@@ -110,12 +112,12 @@ class Git:
         settings, argv = {**self._env, **env}, [need("git"), *args]
         if self._confined:
             settings["PATH"] = os.environ.get("PATH", os.defpath)
-            own, given = [self.folder], [self._work]
-            argv = sandbox.confined(argv, env=settings, writable=own, readable=given)
+            writable, readable = [self.folder], [self._work]
+            argv = sandbox.confined(argv, env=settings, writable=writable, readable=readable)
         else:
-            words = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
-            words += [f"{name}={value}" for name, value in settings.items()]
-            argv = ["env", *words, *argv]
+            unset = [f"--unset={name}" for name in (*_ANOTHER, *_SETTINGS_OF_USER)]
+            set_to = [f"{name}={value}" for name, value in settings.items()]
+            argv = ["env", *unset, *set_to, *argv]
         done = run(argv, cwd=cwd, check=False, feed=feed)
         if done.returncode and re.search(FULL_DISK, done.stderr):
             raise UserError(
@@ -151,22 +153,26 @@ def in_folder(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     # A monitor would also keep files in the repository.  What is missing there is not fetched, for
     # which a remote may name a program.
     own = ["-c", "core.fsmonitor=false", "-C", str(folder)]
-    if args[0] == "status":
-        listed = in_folder(folder, "config", "-z", "--show-scope", "--get-regexp", _FILTERS)
-        scopes, settings = (listed.stdout.split("\0")[at::2] for at in (0, 1))
-        of_others = zip(scopes, settings, strict=False)
-        names = {text.partition("\n")[0] for scope, text in of_others if scope not in _TRUSTED}
-        if "\ufffd" in "".join(names):
-            raise UserError(
-                f"The settings of {folder} name a filter that is no text.",
-                f"Remove it from {folder}/.git/config.",
-            )
-        # -c name=value takes a = in a name for that of the value.
-        own += [f"--config-env={name}=KENTRY_NOTHING" for name in sorted(names)]
-        args = (*args, "--ignore-submodules=all")
     argv = ["env", *(f"--unset={name}" for name in _ANOTHER), need("git"), *own, *args]
-    env = {"GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "KENTRY_NOTHING": ""}
+    env = {"GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", _NOTHING: ""}
     return run(argv, env={**env, "LC_ALL": "C"}, check=False)
+
+
+def status(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run git status in a folder of the user's; UserError where it could start a filter."""
+    listed = in_folder(folder, "config", "-z", "--show-scope", "--get-regexp", _FILTERS)
+    scopes, settings = (listed.stdout.split("\0")[at::2] for at in (0, 1))
+    of_others = zip(scopes, settings, strict=False)
+    names = {text.partition("\n")[0] for scope, text in of_others if scope not in _TRUSTED}
+    if "\ufffd" in "".join(names):
+        raise UserError(
+            f"The settings of {folder} name a filter that is no text.",
+            f"Remove it from {folder}/.git/config.",
+        )
+    # -c name=value takes a = in a name for that of the value.
+    without = [f"--config-env={name}={_NOTHING}" for name in sorted(names)]
+    changes = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
+    return in_folder(folder, *without, *changes)
 
 
 class Repository:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.errors import UserError
-from kentry.kernels.repository import Git, Repository, Revision, in_folder
+from kentry.kernels.repository import Git, Repository, Revision, in_folder, status
 from kentry.kernels.spec import Spec
 from kentry.progress import Update, printable, say
 
@@ -69,11 +69,11 @@ def local_changes(folder: Path) -> str:
     in_work_tree = in_folder(folder, "rev-parse", "--is-inside-work-tree").stdout.strip()
     if in_work_tree != "true" or not _git_path(folder, "index").exists():
         return ""
-    status = in_folder(folder, "status", "--porcelain", "--untracked-files=no")
-    changed = [line[3:] for line in status.stdout.splitlines()]
-    if status.returncode:
+    done = status(folder)
+    changed = [line[3:] for line in done.stdout.splitlines()]
+    if done.returncode:
         raise UserError(
-            f"git cannot tell whether {folder} has local changes: {status.stderr.strip()}",
+            f"git cannot tell whether {folder} has local changes: {done.stderr.strip()}",
             f"Look at git -C {folder} status.",
         )
     return ", ".join([*changed[:_CHANGED_NAMED], *["..."] * (len(changed) > _CHANGED_NAMED)])

@@ -26,7 +26,6 @@ OLDEST = 19
 _CALL_LATENCY = 1
 # What LLVM's models say of an instruction that they know nothing of (WriteSystem, WriteMicrocoded).
 _PLACEHOLDER = 100
-_LIMITS = sandbox.Limits(2 << 30, processes=64, file=0, seconds=300)
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,8 @@ def check_core(analyser: Analyser, arch: Arch, core: str) -> None:
 def _confined(argv: Sequence[str], file: Path) -> subprocess.CompletedProcess[str]:
     """Runs a program of LLVM on a file: what is in it, a kernel's code, nobody vouches for."""
     readable = [file, Path(argv[0]).resolve().parent]
-    return run(sandbox.confined(argv, env={}, readable=readable, limits=_LIMITS), check=False)
+    confined = sandbox.confined(argv, env={}, readable=readable, limits=sandbox.READS)
+    return run(confined, check=False)
 
 
 def _options(arch: Arch, core: str) -> list[str]:

@@ -210,6 +210,11 @@ def deb(
         f"control.tar.{form}": _PACKERS[form](_tar({"./control": text})),
         f"data.tar.{form}": _PACKERS[form](_tar(files)),
     }
+    return ar(path, members)
+
+
+def ar(path: Path, members: dict[str, bytes]) -> Path:
+    """An archive of ar(1)."""
     with path.open("wb") as file:
         file.write(b"!<arch>\n")
         for name, content in members.items():

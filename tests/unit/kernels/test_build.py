@@ -532,6 +532,15 @@ def test_what_a_build_leaves_leads_kentry_nowhere(
     assert [file for file in kept if b"a secret" in file.read_bytes()] == []
 
 
+def test_no_object_is_read_through_a_folder_that_is_a_link(tmp_path: Path) -> None:
+    objects, secret = tmp_path / "objects", tmp_path / "secret"
+    for folder in (objects, secret):
+        put(folder / "key.o", b"a secret")
+    (objects / "inner").symlink_to(secret)
+    put(objects / ".vmlinux.o.cmd", "ld -o vmlinux.o key.o inner/key.o\n")
+    assert set(made_of.collect(objects, tmp_path, objects / "vmlinux").objects) == {"key.o"}
+
+
 def test_a_build_that_prints_without_end_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

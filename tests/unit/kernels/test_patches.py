@@ -533,3 +533,10 @@ def test_the_hunk_that_does_not_match(export: Export, tree: Path) -> None:
     git(tree, "rm", "-q", ENTRY)
     commit(tree, "gone", {})
     assert f"{ENTRY}: does not exist" in steps(tree, read_patches(export()))[0].problem
+
+
+def test_a_folder_s_devices_and_pipes_are_no_patches(tmp_path: Path) -> None:
+    (tmp_path / "0001-x.patch").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "0002-x.patch")
+    with pytest.raises(UserError):
+        read_patches([tmp_path])
