@@ -27,22 +27,22 @@ BUDGET = {
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
-    "host": 2131,
+    "host": 2177,
     "importing": 448,
-    "kernels": 4349,
+    "kernels": 4384,
     "machines": 1305,
     "models": 994,
     "path": 1257,
     "results": 3457,
     "show": 6652,
     "stats": 693,
-    "store": 339,
+    "store": 357,
     "study": 3487,
     "time": 1578,
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42548
+TESTS_BUDGET = 42632
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

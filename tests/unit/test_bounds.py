@@ -21,7 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
+from kentry.boot.initramfs import Entry
+from kentry.boot.initramfs import archive as archive_of
 from kentry.cli import main
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE
 from tests import ROOT
@@ -66,6 +69,28 @@ def package(control: bytes, data: bytes) -> Callable[[Path], list[str]]:
 
 def archive(content: bytes) -> bytes:
     return gzip.compress(heading("./control", b"0", len(content)) + content.ljust(1024, b"\0"))
+
+
+def rpm(folder: Path) -> list[str]:
+    size = 4096 * MIB - 4096
+    [head, *_] = archive_of([(Entry("./large", 1, 0o100644, size), [])])
+    # A frame after the other.
+    before = zstandard.compress(head) + 4095 * zstandard.compress(bytes(MIB))
+    before += zstandard.compress(bytes(MIB - 4096))
+    files = {"./lib/modules/1/vmlinuz": b"no kernel"}
+    file = fakes.rpm(folder / "kernel.rpm", files, "zstd", before)
+    return ["record", f"rpm:{file}", "--arch", "arm64", "--case", "getppid"]
+
+
+def rising(count: int) -> bytes:
+    return struct.pack(f"<{count}I", *range(count))
+
+
+def with_tables(many: int, before: bytes) -> bytes:
+    """An image with many tables of tokens, and of what might be the markers before them."""
+    table = fakes.kallsyms(fakes.BASE)
+    tokens = table[table.index(b"xx\0xx\0") :]
+    return fakes.image(content=fakes.body(symbols=False) + before + many * tokens)
 
 
 def sparse(folder: Path) -> list[str]:
@@ -171,6 +196,12 @@ INPUTS: dict[str, Callable[[Path], list[str]]] = {
             b"".join(heading(f"./boot/vmlinuz-{n}", b"0", 512) + b"1" * 512 for n in range(40))
         ),
     ),
+    "an RPM package with a file of 4 GiB before the kernel": rpm,
+    "a package of 300,000 files": package(
+        archive(ABOUT), gzip.compress(heading("./a", b"0", 0) * 300_000, 1)
+    ),
+    "an image with many tables of tokens": image(lambda: with_tables(1 << 14, b"")),
+    "an image with many markers": image(lambda: with_tables(1, rising(400) * 3000)),
     "an image of 4 GiB without a content": sparse,
     "an image that is compressed 12 times": image(layers(12, bytes(64 << 20))),
     "an image that is compressed 600 times": image(layers(600, b"x")),

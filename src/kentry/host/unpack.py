@@ -2,9 +2,11 @@
 """What is in a .deb or .rpm file.  No path in it becomes one of this machine, but by extract()."""
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
+import stat
 import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,6 +19,8 @@ from kentry.errors import UserError
 
 # A vmlinux with debug info has half of it; bytes.
 _MOST_FILE = 1 << 30
+# All that a package unpacks to: one with debug info has 6 GB and 10,000 files.
+_MOST_UNPACKED, _MOST_FILES = 16 << 30, 1 << 18
 # What a package says of itself, and a long name; bytes.
 _MOST_TEXT = 1 << 20
 _TEXTS = (
@@ -33,7 +37,15 @@ class _Member(tarfile.TarInfo):
     def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
         if self.size > _MOST_TEXT and self.type in _TEXTS:
             raise tarfile.ReadError("a header of more than 1 MiB")
+        members: list[tarfile.TarInfo] = tar.members  # type: ignore[attr-defined]
+        _check_all(self.offset + self.size, len(members))
         return cast(tarfile.TarInfo, super()._proc_member(tar))  # type: ignore[misc]
+
+
+def _check_all(size: int, files: int) -> None:
+    if size > _MOST_UNPACKED or files > _MOST_FILES:
+        most = f"{_MOST_UNPACKED >> 30} GiB or {_MOST_FILES:,} files"
+        raise tarfile.ReadError(f"it unpacks to more than {most}")
 
 
 @contextlib.contextmanager
@@ -100,14 +112,10 @@ def files_of(package: Path, paths: re.Pattern[str], remedy: str) -> Iterator[tup
     """Yield each regular file of a package whose path `paths` matches; UserError."""
     if package.suffix == ".rpm":
         with _rpm(package, remedy) as rpm:
-            for member in rpm.getmembers():
-                if paths.fullmatch(member.name) and not member.issymlink:
-                    _check_size(package, member.name, member.size, remedy)
-                    content = rpm.extractfile(member).read()
-                    # rpmfile takes what there is of a file that is cut short.
-                    if len(content) != member.size:
-                        raise UserError(f"{package} is cut short.", remedy)
-                    yield member.name, content
+            for name, size, stream in _cpio(_payload(rpm)):
+                if paths.fullmatch(name):
+                    _check_size(package, name, size, remedy)
+                    yield name, _exactly(stream, size)
     else:
         with file_tree(package, remedy) as tar:
             for info in tar:
@@ -115,6 +123,44 @@ def files_of(package: Path, paths: re.Pattern[str], remedy: str) -> Iterator[tup
                 if content and paths.fullmatch(info.name):
                     _check_size(package, info.name, info.size, remedy)
                     yield info.name, content.read()
+
+
+def _payload(rpm: Any) -> IO[bytes]:
+    # What rpmfile itself opens for that form is unpacked as a whole, into memory.
+    if rpm.headers.get("archive_compression") == b"zstd":
+        rpm._fileobj.seek(rpm.data_offset)
+        return zstandard.ZstdDecompressor().stream_reader(rpm._fileobj, read_across_frames=True)
+    return cast(IO[bytes], rpm.data_file)
+
+
+def _cpio(stream: IO[bytes]) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Yield each regular file's path and size, and the stream at its content; EOFError.
+
+    The format is the one that the kernel's Documentation/driver-api/early-userspace/
+    buffer-format.rst describes.
+    """
+    for number in itertools.count():
+        head = _exactly(stream, 110)
+        mode, size, length = (int(head[at : at + 8], 16) for at in (14, 54, 94))
+        if head[:6] not in (b"070701", b"070702") or length > _MOST_TEXT:
+            raise EOFError("a file's header is none")
+        name = _exactly(stream, length)[:-1].decode()
+        _exactly(stream, -stream.tell() % 4)
+        if name == "TRAILER!!!":
+            return
+        end = stream.tell() + size
+        _check_all(end, number)
+        if stat.S_ISREG(mode):
+            yield name, size, stream
+        while left := end - stream.tell():
+            _exactly(stream, min(left, _MOST_TEXT))
+        _exactly(stream, -end % 4)
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    if len(content := stream.read(size)) < size:
+        raise EOFError("it is cut short")
+    return content
 
 
 def _check_size(package: Path, name: str, size: int, remedy: str, most: int = _MOST_FILE) -> None:

@@ -24,6 +24,8 @@ _LONGEST_TOKEN = 50
 _GROUP = 256  # names between two markers
 _MOST_NAMES = 1 << 20
 _LONGEST_NAME = 514  # bytes with its length: KSYM_NAME_LEN is 512 since Linux 6.1
+# What is looked at to find the table; a kernel of 300,000 symbols takes fewer than a million steps.
+_MOST_STEPS = 1 << 24
 _VERSION = re.compile(rb"Linux version (\d+)\.(\d+)")
 _ELF = b"\x7fELF"
 _RELATIVE = re.compile(rb"\x03\x04\0{6}")  # R_AARCH64_RELATIVE, of ELF's 24 bytes the second 8
@@ -33,6 +35,8 @@ _PAGE, _MOST_HEADER = 4096, 1 << 16
 _KERNEL = 0xFFFF
 _FEWEST_POINTERS = 1000
 _OFFSET = (1 << 31) - 1
+# Each base that is tried is a walk through the image; a kernel's is among the first two.
+_MOST_BASES = 8
 
 
 def read(image: bytes) -> Iterator[tuple[int, str]]:
@@ -40,9 +44,10 @@ def read(image: bytes) -> Iterator[tuple[int, str]]:
     version = _VERSION.search(image)
     if not version:
         raise ValueError("there is no 'Linux version' line")
+    steps = _Steps()
     try:
-        tokens_at, index_end, tokens = _tokens(image)
-        count_at, names = next(_names(image, tokens_at))
+        tokens_at, index_end, tokens = _tokens(image, steps)
+        count_at, names = next(_names(image, tokens_at, steps))
         release = int(version[1]), int(version[2])
         addresses = _addresses(image, release, len(names), count_at, index_end)
     except (struct.error, StopIteration, IndexError) as err:
@@ -51,12 +56,25 @@ def read(image: bytes) -> Iterator[tuple[int, str]]:
         yield address, b"".join(tokens[byte] for byte in name).decode("utf-8", "replace")
 
 
-def _tokens(image: bytes) -> tuple[int, int, list[bytes]]:
+class _Steps:
+    """How often the search may still look at something: an image can be made to have it look."""
+
+    left = _MOST_STEPS
+
+    def take(self, count: int) -> None:
+        """Takes that many; ValueError where there are no more."""
+        self.left -= count
+        if self.left < 0:
+            raise ValueError("the search for its table of symbols takes too long")
+
+
+def _tokens(image: bytes, steps: _Steps) -> tuple[int, int, list[bytes]]:
     """Return where the tokens begin, where the index behind them ends, and the tokens."""
     zero = _DIGITS[0]
     at = image.find(_DIGITS)
     while at >= 0:
         rest = image[at : at + (_TOKENS - zero) * _LONGEST_TOKEN].split(b"\0")[: _TOKENS - zero]
+        steps.take(8 * _TOKENS)
         *starts, end = accumulate((len(token) + 1 for token in rest), initial=0)
         for index_at in range(at + end, min(at + end + 8, len(image) - 2 * _TOKENS)):
             index = struct.unpack_from(f"<{_TOKENS}H", image, index_at)
@@ -68,7 +86,7 @@ def _tokens(image: bytes) -> tuple[int, int, list[bytes]]:
     raise ValueError("there is no table of tokens")
 
 
-def _markers(image: bytes, end: int) -> Iterator[tuple[int, list[int]]]:
+def _markers(image: bytes, end: int, steps: _Steps) -> Iterator[tuple[int, list[int]]]:
     """Yield where the markers before `end` may begin, and these."""
     # From 6.2 to 6.3, and in stable releases of 6.1, three bytes a name stand behind the markers.
     forms = [("<I", 0), ("<Q", 0), *(("<I", gap) for gap in range(8, 3 * _MOST_NAMES, 8))]
@@ -82,17 +100,20 @@ def _markers(image: bytes, end: int) -> Iterator[tuple[int, list[int]]]:
                 if marker >= markers[-1]:
                     break
                 markers.append(marker)
+            steps.take(len(markers))
             if not markers[-1] and (
                 not gap or gap // 3 // _GROUP in (len(markers) - 2, len(markers) - 1)
             ):
                 yield at, markers[:0:-1]
 
 
-def _names(image: bytes, end: int) -> Iterator[tuple[int, list[bytes]]]:
+def _names(image: bytes, end: int, steps: _Steps) -> Iterator[tuple[int, list[bytes]]]:
     """Yield where the number of names stands, and the names, which fit the markers before `end`."""
-    for markers_at, markers in _markers(image, end):
+    for markers_at, markers in _markers(image, end, steps):
         last = (markers_at - markers[-1]) & ~3
-        for start in range(last, max(last - _GROUP * _LONGEST_NAME, 8), -4):
+        starts = range(last, max(last - _GROUP * _LONGEST_NAME, 8), -4)
+        steps.take(len(starts))
+        for start in starts:
             wide, count = struct.unpack_from("<II", image, start - 8)
             # Aligned to 8 bytes before Linux 7.0: the number, then zeros.
             count_at, count = (start - 4, count) if count else (start - 8, wide)
@@ -109,6 +130,7 @@ def _names(image: bytes, end: int) -> Iterator[tuple[int, list[bytes]]]:
                         at += 1
                     names.append(image[at : at + length])
                     at += length
+                steps.take(len(names))
                 if len(names) == count and 0 <= markers_at - at < 8:
                     yield count_at, names
 
@@ -174,7 +196,7 @@ def link_address(image: bytes) -> int:
         pointers.byteswap()
     tops = Counter(word >> 31 for word in pointers if word >> 48 == _KERNEL)
     # The last 2 GiB are also where small negative numbers lie: arm64 has nothing else there.
-    for top, count in tops.most_common():
+    for top, count in tops.most_common(_MOST_BASES):
         if count < _FEWEST_POINTERS:
             break
         inside = sum(word >> 31 == top and word & _OFFSET < len(image) for word in pointers)

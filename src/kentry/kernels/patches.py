@@ -39,6 +39,8 @@ _LAST_DATE = 2**32  # seconds; git refuses dates after 2099
 _MOST_MESSAGES = 1000
 # A month of the largest mailing list has 100 MB.
 _MOST_BYTES = 256 << 20
+# What git may take to apply one, whose binary parts are packed: bytes.
+_MOST_MEMORY = 1 << 30
 
 # How an mbox, and a mail on its own, begin: RFC 5322 2.2.
 _BEGINNING = re.compile(rb"\s*(?:From |(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)*?(?:From|Date): )")
@@ -399,7 +401,8 @@ def apply_patches(base: Revision, patches: Sequence[Patch]) -> list[Step]:
 
 def _apply(git: Git, parent: str, patch: Patch) -> tuple[str, str]:
     """Return the commit that git am would make, and its tree; PatchError, KernelError."""
-    done = git("apply", "--cached", "--whitespace=nowarn", check=False, feed=patch.diff)
+    words = ("apply", "--cached", "--whitespace=nowarn")
+    done = git(*words, check=False, feed=patch.diff, memory=_MOST_MEMORY)
     if unread := re.search(r"^error: failed to read (.*)", done.stderr, re.MULTILINE):
         raise not_whole(parent, f"{unread[1]} is missing")
     if done.returncode:

@@ -105,11 +105,19 @@ class Git:
         self._work = work
 
     def __call__(
-        self, *args: str, check: bool = True, feed: bytes = b"", env: Mapping[str, str] = _PLAIN
+        self,
+        *args: str,
+        check: bool = True,
+        feed: bytes = b"",
+        env: Mapping[str, str] = _PLAIN,
+        memory: int = 0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run git WORDS in the work tree; UserError where the disk is full."""
+        """Run git WORDS in the work tree, in `memory` bytes, if not 0; UserError on a full disk."""
         cwd = self._work if self._work.is_dir() else self.folder
         settings, argv = {**self._env, **env}, [need("git"), *args]
+        if memory:
+            # Not the address space: git maps packs, whatever their size.
+            argv = [need("prlimit"), f"--data={memory}", *argv]
         if self._confined:
             settings["PATH"] = os.environ.get("PATH", os.defpath)
             writable, readable = [self.folder], [self._work]

@@ -41,8 +41,8 @@ _TABLES = frozenset(
 # x86 lists per-CPU offsets as symbols too; a kernel's address has the top bit set.
 _KERNEL_HALF = 1 << 63
 
-# The smallest kernels have thousands.
-_FEWEST_SYMBOLS = 500
+# The smallest kernels have thousands, the largest vmlinux, with all options, a million and a half.
+_FEWEST_SYMBOLS, _MOST_SYMBOLS = 500, 1 << 22
 
 _STB_LOCAL, _STB_WEAK = 0, 2
 _STT_NOTYPE, _STT_FUNC = 0, 2
@@ -127,6 +127,8 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
     table: Any = elf.get_section_by_name(".symtab")
     if table is None:
         return
+    if table["sh_size"] > _MOST_SYMBOLS * _ELF64_SYM.size:
+        raise payload.NotAnImageError(f"has more than {_MOST_SYMBOLS:,} symbols")
     names = elf.get_section(table["sh_link"]).data()
     # struct, not pyelftools' iter_symbols(): a vmlinux has 300,000, which take it 8 s.
     for name_at, info, _, section, address, _ in _ELF64_SYM.iter_unpack(table.data()):

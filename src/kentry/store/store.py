@@ -33,6 +33,8 @@ from kentry.results.recording import Recording, read_recording
 VERSION = 1
 # How long a writer waits for others, seconds.
 _PATIENCE = 60.0
+# What PostgreSQL says then (57P03, cannot_connect_now): libpq passes no number on.
+_STARTING = re.compile("the database system is (starting up|in recovery|not yet accepting)")
 # An object that the index does not have may be one that is just being added, for so long; seconds.
 _NEW = 3600.0
 _INDEX, _OBJECTS = "index.sqlite", "objects"
@@ -88,6 +90,7 @@ class Store:
             # Each step has a connection of its own: a store has no end at which one would close.
             waits = {"timeout": _PATIENCE} if url.drivername == "sqlite" else {}
             self._engine = sql.create_engine(url, poolclass=sql.NullPool, connect_args=waits)
+            sql.event.listen(self._engine, "do_connect", _connect)
             self._files, self._root = fsspec.url_to_fs(objects)
             if not sql.inspect(self._engine).has_table(_version.name):
                 if not create:
@@ -123,7 +126,8 @@ class Store:
                     yield self._add(f"{path}: {key[:12]}", other.get(key))
                 continue
             folder = Path(path)
-            for file in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
+            files = (file for file in folder.rglob("*.json") if file.is_file())
+            for file in sorted(files) if folder.is_dir() else [folder]:
                 yield self._add(str(file), read_bytes(file, most=MOST_BYTES + 1))
 
     def _add(self, name: str, content: bytes) -> Added:
@@ -261,6 +265,20 @@ class Store:
                 f"The objects of {self._shown} cannot be used: {err.strerror or err}.",
                 "Look at the folder's permissions and at the room on its disk.",
             ) from err
+
+
+def _connect(
+    dialect: sql.Dialect, _: object, arguments: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
+    """Connects; waits for a PostgreSQL that starts, as it does by itself after a process died."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return dialect.connect(*arguments, **options)
+        except dialect.loaded_dbapi.Error as err:
+            if not _STARTING.search(str(err)) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
 
 
 # What may be removed below the objects' folder, which may be a link to anywhere.

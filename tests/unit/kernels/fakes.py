@@ -232,8 +232,11 @@ _PACKERS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def rpm(path: Path, files: dict[str, bytes], form: str) -> Path:
-    """A .rpm as rpmbuild lays it out: a lead, two headers, and a cpio archive."""
+def rpm(path: Path, files: dict[str, bytes], form: str, before: bytes = b"") -> Path:
+    """A .rpm as rpmbuild lays it out: a lead, two headers, and a cpio archive.
+
+    `before` is compressed, and stands before the files.
+    """
     tags = {1000: "kernel", 1001: "6.1.99", 1002: "1", 1022: "aarch64", 1125: form}
     signed = _rpm_header({1000: "x"})
     links = {name: content.removeprefix(b"-> ") for name, content in files.items()}
@@ -246,7 +249,7 @@ def rpm(path: Path, files: dict[str, bytes], form: str) -> Path:
     )
     lead = b"\xed\xab\xee\xdb\x03".ljust(96, b"\0")
     packed = _PACKERS[form](b"".join(archive(entries)))
-    path.write_bytes(lead + signed + bytes(-len(signed) % 8) + _rpm_header(tags) + packed)
+    path.write_bytes(lead + signed + bytes(-len(signed) % 8) + _rpm_header(tags) + before + packed)
     return path
 
 

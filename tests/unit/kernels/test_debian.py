@@ -102,7 +102,7 @@ def test_packages_of_all_forms(tmp_path: Path, form: str) -> None:
 MODULES = f"./lib/modules/{fakes.RELEASE}"
 
 
-@pytest.mark.parametrize("form", ["gzip", "zstd"])
+@pytest.mark.parametrize("form", ["gzip", "xz", "zstd"])
 def test_a_package_of_make_binrpm_pkg(tmp_path: Path, form: str) -> None:
     files = {f"{MODULES}/vmlinuz": fakes.image(), f"{MODULES}/config": fakes.CONFIG}
     path = fakes.rpm(tmp_path / "a.rpm", files | {"./boot/vmlinuz-2": b"-> /etc/passwd"}, form)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kentry.errors import UserError
+from kentry.kernels import patches
 from kentry.kernels import tree as trees
 from kentry.kernels.patches import (
     PatchSeries,
@@ -325,6 +326,18 @@ def test_a_new_link_inside_the_tree_and_binary_files_are_fine(tree: Path, tmp_pa
     exported(made)
     apply(tree, read_patches([tmp_path / "out"]))
     assert show(tree) == show(made)
+
+
+def test_a_small_patch_of_a_large_file_is_refused(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patches, "_MOST_MEMORY", 32 << 20)
+    made = new_tree(tmp_path / "made")
+    (made / "zeros").write_bytes(bytes(64 << 20))
+    commit(made, "zeros", {})
+    exported(made)
+    series = read_patches([tmp_path / "out"])
+    assert "out of memory" in steps(tree, series)[0].problem.lower()
 
 
 def numbers(text: str) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,18 @@ def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
         Symbol(BASE + 0x40, "t", "local_function"),
         Symbol(BASE + 0x40, "W", "__weak_alias"),
     ]
+
+
+def test_a_vmlinux_has_more_symbols_than_any_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path / "vmlinux", fakes.vmlinux())
+    # The first, of number 0, has no name.
+    for most, refused in ((7, False), (6, True)):
+        monkeypatch.setattr(symtab, "_MOST_SYMBOLS", most)
+        expected = pytest.raises(UserError, match="6 symbols") if refused else nullcontext()
+        with expected:
+            symtab.of_vmlinux(path, fakes.ARM64, fakes.BANNER, fakes.BUILD_ID)
 
 
 @pytest.mark.parametrize(("image_id", "vmlinux_id"), [(None, fakes.BUILD_ID), (fakes.BUILD_ID, "")])

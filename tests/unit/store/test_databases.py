@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import uuid
@@ -10,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
+import psycopg
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -93,6 +97,20 @@ def test_a_password_is_not_printed(
     assert main(["store", "verify", place]) == 2
     said = capsys.readouterr().err
     assert "does not exist" in said and "secret" not in said
+
+
+def test_a_store_waits_until_its_database_has_recovered(
+    place: str, database: postgres.Server, tmp_path: Path
+) -> None:
+    """A process of the server's that dies takes all others with it; then it replays its log."""
+    Store(place, create=True)
+    server = f"{database.url}/postgres"
+    for count in range(3):
+        with psycopg.connect(server) as victim, psycopg.connect(server) as other:
+            os.kill(victim.info.backend_pid, signal.SIGKILL)
+            with contextlib.suppress(psycopg.OperationalError):
+                other.execute("SELECT pg_sleep(60)")
+        assert all(one.new for one in Store(place).add(made(tmp_path / "files", count)))
 
 
 def test_twenty_writers_at_once_lose_nothing(place: str, tmp_path: Path) -> None:

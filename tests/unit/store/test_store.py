@@ -79,6 +79,12 @@ def test_two_stores_are_merged_without_loss(tmp_path: Path) -> None:
     assert set(first.hashes()) < set(second.hashes())
 
 
+def test_a_pipe_in_a_folder_is_no_result(tmp_path: Path) -> None:
+    store = filled(tmp_path, 7)
+    os.mkfifo(tmp_path / "files" / "pipe.json")
+    assert [one.new for one in store.add([tmp_path / "files"])] == [False]
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"schema": "other/1"}', b"\x00" * 99])
 def test_what_is_no_result_is_refused_and_the_rest_is_added(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
