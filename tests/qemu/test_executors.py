@@ -21,7 +21,7 @@ import pytest
 from kentry.errors import EXIT_MISTAKE
 from kentry.host.cache import cache_dir
 from tests import ROOT
-from tests.processes import awaited
+from tests.processes import awaited, script
 
 from .conftest import timed
 from .test_record import kentry
@@ -133,6 +133,28 @@ def test_a_worker_that_does_not_share_the_cache_is_refused(
     with running(scheduler, tmp_path / "scheduler"), running(other, tmp_path / "1"):
         done = kentry(*WORDS, "--on", place, code=EXIT_MISTAKE)
     assert "does not see" in done.stderr and "Set KENTRY_CACHE" in done.stderr
+
+
+def test_a_kernel_is_built_where_the_compiler_is_that_is_here(tmp_path: Path) -> None:
+    """A worker with another linker would make another kernel, one without a compiler none."""
+    scheduler, worker, place = dask(tmp_path)
+    words = ["record", "source:6.12", "--arch", "riscv64", "--case", "getppid", "--json"]
+    path = write_programs(tmp_path / "programs")
+    other = ["env", f"PATH={path}:{os.environ['PATH']}", *worker]
+    with running(scheduler, tmp_path / "scheduler"), running(other, tmp_path / "1"):
+        done = kentry(*words, "--on", place, code=EXIT_MISTAKE)
+        assert "GNU-ld-of-another" in done.stderr
+        with running(worker, tmp_path / "2"), timed("a kernel of riscv64 on the other worker"):
+            assert awaited(lambda: (tmp_path / "scheduler").read_text().count("Register w") > 1)
+            kentry(*words, "--on", place)
+
+
+def write_programs(folder: Path) -> Path:
+    """A linker that says that it is another one."""
+    ld = shutil.which("riscv64-linux-gnu-ld")
+    says = '[ "$*" = --version ] && exec echo GNU-ld-of-another'
+    script(folder / "riscv64-linux-gnu-ld", f'{says}\nexec {ld} "$@"')
+    return folder
 
 
 def test_without_a_scheduler_nothing_is_measured() -> None:

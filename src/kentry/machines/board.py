@@ -18,7 +18,7 @@ import socket
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from kentry.machines.machine import (
     MachineOptions,
     ShellMachine,
 )
+from kentry.machines.place import acquired
 from kentry.progress import Update
 
 _GRACE = 30.0  # seconds that labgrid waits longer than timeout(1) does
@@ -81,7 +82,11 @@ class BoardMachine(ShellMachine):
                     f"{file} has no target '{target}'.",
                     f"It has: {', '.join(map(str, targets)) or 'none'}.",
                 )
-            self.target = self.env.get_target(target)
+            with contextlib.ExitStack() as places:
+                for place in _remote_places(targets[target]):
+                    places.enter_context(acquired(place, _coordinator(self.env)))
+                self.target = self.env.get_target(target)
+                self._places = places.pop_all()
 
     def _refuse(self, message: str) -> str:
         raise MachineError(
@@ -165,10 +170,11 @@ class BoardMachine(ShellMachine):
 
     def release(self) -> None:
         """Lets go of the board; a QEMU ends, a board stays as it is."""
-        try:
-            self.target.cleanup()
-        except Exception as err:
-            log.warning("kentry: labgrid did not let go of %s: %s", self.name, _said(err))
+        with self._places:
+            try:
+                self.target.cleanup()
+            except Exception as err:
+                log.warning("kentry: labgrid did not let go of %s: %s", self.name, _said(err))
 
     @property
     def has_console_shell(self) -> bool:
@@ -343,6 +349,20 @@ class BoardMachine(ShellMachine):
     def _fetch(self, file: str) -> str:
         """Returns the text of a file in the folder."""
         return self.get(f"{self._folder}/{file}").decode(errors="replace")
+
+
+def _remote_places(target: Any) -> Iterable[str]:
+    """The places of a target that a coordinator lends."""
+    from labgrid.factory import target_factory
+
+    resources, _ = target_factory.normalize_config(target or {})
+    return list(resources.get("RemotePlace", {}))
+
+
+def _coordinator(environment: Any) -> str:
+    """Where labgrid looks for it, as labgrid-client(1) has it."""
+    usual = os.environ.get("LG_COORDINATOR", "127.0.0.1:20408")
+    return str(environment.config.get_option("coordinator_address", usual))
 
 
 @contextlib.contextmanager

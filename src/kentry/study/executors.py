@@ -22,9 +22,12 @@ from typing import TYPE_CHECKING, Any
 import kentry
 from kentry.arch import ARCHES
 from kentry.count.cache import code_digest
-from kentry.errors import GuestError, UserError, did_you_mean
+from kentry.errors import GuestError, MissingToolError, UserError, did_you_mean
 from kentry.host.cache import cache_dir
 from kentry.host.process import run
+from kentry.kernels.build import check_tools, find_compiler
+from kentry.kernels.repository import Revision
+from kentry.kernels.spec import KINDS, parse
 from kentry.progress import say
 from kentry.results.studies import NO_BOOT
 from kentry.study.plan import Outcome, Unit, performed_by
@@ -156,22 +159,59 @@ class _Cluster(Executor):
             arch: [worker for worker, its in facts.items() if arch in its["arches"]]
             for arch in ARCHES
         }
+        # By architecture and compiler: what each worker says of it.
+        self._tools: dict[tuple[str, str], dict[str, str]] = {}
         say(f"workers of {client.scheduler.address}: {len(facts)}")
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Hands a unit to a worker that can boot its architecture; UserError where none can."""
+        """Hands a unit to a worker that can build and boot its kernel; UserError where none can."""
         unit: Unit = args[0]
         if not (able := self._able[unit.arch]):
             raise UserError(
                 f"No worker has a QEMU for {unit.arch}.",
                 f"Install {ARCHES[unit.arch].qemu} on one.",
             )
+        if compiler := _compiler(unit):
+            able = self._builders(unit.arch, compiler, tuple(able))
         # Those that come later are trusted: they are jobs of the same user's.
         places = {"workers": able, "allow_other_workers": True}
         raw = self._client.submit(function, *args, **kwargs, **places, pure=False)
         done: Future[Any] = Future()
         raw.add_done_callback(partial(_finish, done))
         return done
+
+    def _builders(self, arch: str, compiler: str, workers: tuple[str, ...]) -> list[str]:
+        """The workers that have the compiler that is here: another one makes another kernel."""
+        if (arch, compiler) not in self._tools:
+            self._tools[arch, compiler] = self._client.run(_tools, arch, compiler)
+        tools, here = self._tools[arch, compiler], _tools(arch, compiler)
+        able = [worker for worker in workers if tools.get(worker) == here]
+        if not able:
+            there = {tools[worker] for worker in workers if worker in tools}
+            raise UserError(
+                f"No worker has the compiler that is here for {arch}, {here}: {'; '.join(there)}.",
+                "Install the same compiler, or a toolchain of one version, on all.",
+            )
+        return able
+
+
+def _compiler(unit: Unit) -> str:
+    """The name of the compiler that builds the unit's kernel; "" where it is not built."""
+    if isinstance(unit.source, Revision):
+        return unit.request.compiler
+    spec = parse(unit.spec)
+    is_built = unit.source is None and "compiler" in KINDS[spec.kind].options
+    return unit.request.chosen(spec.options).compiler if is_built else ""
+
+
+def _tools(arch: str, compiler: str) -> str:
+    """What compiler and linker say of themselves, or why nothing can be built; it runs there."""
+    try:
+        found = find_compiler(ARCHES[arch], compiler)
+        check_tools(ARCHES[arch], found.family)
+    except MissingToolError as err:
+        return err.sentence.rstrip(".")
+    return ", ".join(found.identity)
 
 
 def _finish(done: Future[Any], raw: Any) -> None:
