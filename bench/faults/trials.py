@@ -177,9 +177,8 @@ class Trials:
 
     def _left(self) -> set[Path]:
         """Files that only a run that was killed leaves: other names of files, scratch folders."""
-        folder = self.works.folder
-        dots = {path for path in folder.rglob(".*") if not {"trees", "linux"} & {*path.parts}}
-        return dots | {path for path in self.works.cache.glob("scratch/*") if path.is_dir()}
+        scratch = {path for path in self.works.cache.glob("scratch/*") if path.is_dir()}
+        return hidden(self.works.folder) | {path.relative_to(self.works.folder) for path in scratch}
 
     def _running(self) -> list[str]:
         """The command lines of processes that have the folder in them, or in their environment."""
@@ -243,8 +242,8 @@ class Trials:
         if answer != wanted:
             told = difference(answer, wanted)
             self._fail("disk", number, f"{what}, and then not: {told}: {said[-300:]}")
-        if stays := [path for path in disk.rglob(".*") if "trees" not in path.parts]:
-            self._fail("disk", number, f"{what}: files stay: {stays[:3]}")
+        if stays := hidden(disk / "cache") - hidden(self.works.cache):
+            self._fail("disk", number, f"{what}: files stay: {sorted(map(str, stays))[:3]}")
 
     # --- files that are damaged ------------------------------------------------------------------
 
@@ -284,6 +283,12 @@ class Trials:
         files = rng.choice(own)
         file = rng.choice(files)
         return file, rng.choice([one for one in files if one.suffix == file.suffix])
+
+
+def hidden(folder: Path) -> set[Path]:
+    """The files below a folder whose name begins with a dot, but of git's and a source's."""
+    found = {path.relative_to(folder) for path in folder.rglob(".*")}
+    return {path for path in found if not {"trees", "linux"} & {*path.parts}}
 
 
 def files_of(folder: Path) -> list[Path]:
