@@ -2,8 +2,9 @@
 """For every test: no deadlines, and the comparison with golden files."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,9 +42,16 @@ def progress_is_shown() -> None:
 
 
 @pytest.fixture(autouse=True)
-def settings_are_kentrys_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def settings_are_kentrys_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's settings would change what a test sees."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def nobody_waits_for_the_disk() -> Iterator[None]:
+    """What a test writes need not outlive a power failure."""
+    with mock.patch("os.fsync"):
+        yield
 
 
 @pytest.fixture

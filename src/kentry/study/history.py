@@ -11,7 +11,7 @@ import os
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
 from functools import lru_cache
@@ -159,25 +159,34 @@ def _all(
             )
         except msgspec.ValidationError:
             missing[words] = file, key
-    if missing:
-        # Each is a child of this process, by whose end it ends.
-        spawned = get_context("spawn")
-        with ProcessPoolExecutor(None, spawned, _end_with, (os.getpid(),)) as pool:
-            # Neighbours are compared by one process, which reads each recording once.
-            order = list(missing)
-            parts = [order[at : at + _AT_ONCE] for at in range(0, len(order), _AT_ONCE)]
-            futures = {pool.submit(_each, make, part): part for part in parts}
-            try:
-                for future, part in futures.items():
-                    for words, own in zip(part, future.result(), strict=True):
-                        made[words] = own
-                        file, key = missing[words]
-                        write_json(file, {"key": key, "made": to_json(own)})
-                    update(len(made) / len(wanted), f"{what} {len(made)} of {len(wanted)}")
-            finally:
-                for future in futures:
-                    future.cancel()
+    # Neighbours are compared by one process, which reads each recording once.
+    order = list(missing)
+    parts = [order[at : at + _AT_ONCE] for at in range(0, len(order), _AT_ONCE)]
+    for part, results in _on_all_processors(make, parts):
+        for words, own in zip(part, results, strict=True):
+            made[words] = own
+            file, key = missing[words]
+            write_json(file, {"key": key, "made": to_json(own)})
+        update(len(made) / len(wanted), f"{what} {len(made)} of {len(wanted)}")
     return [made[words] for words in wanted]
+
+
+def _on_all_processors(
+    make: Callable[..., Made], parts: Sequence[Sequence[Words]]
+) -> Iterator[tuple[Sequence[Words], list[Made]]]:
+    """Yields each part with what `make` makes of it."""
+    if len(parts) < 2:
+        # A process takes a second to start.
+        yield from ((part, _each(make, part)) for part in parts)
+        return
+    # Each is a child of this process, by whose end it ends.
+    with ProcessPoolExecutor(None, get_context("spawn"), _end_with, (os.getpid(),)) as pool:
+        futures = {pool.submit(_each, make, part): part for part in parts}
+        try:
+            yield from ((part, future.result()) for future, part in futures.items())
+        finally:
+            for future in futures:
+                future.cancel()
 
 
 def _end_with(parent: int) -> None:

@@ -13,11 +13,18 @@ from kentry.arch import host_arch
 from kentry.cli import main
 from kentry.commands.stat import Options
 from kentry.results.recording import read_recording
+from kentry.time import preflight
 from tests.builders import validate
 from tests.places import BLOCK_CALLS, COUNTERS, FakePlace, opened
 
 NS = {"getppid": 80.0, "getpid": 80.8, "invalid": 60.0, "read": 120.0}
 FAKE = ("ssh:bench", "-q")
+
+
+@pytest.fixture(autouse=True)
+def moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changes on the machine is read at once."""
+    monkeypatch.setattr(preflight, "BETWEEN", 0.0)
 
 
 @pytest.fixture(autouse=True)
