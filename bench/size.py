@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6652,
     "stats": 693,
     "store": 357,
-    "study": 3536,
+    "study": 3539,
     "time": 1578,
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42858
+TESTS_BUDGET = 42866
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

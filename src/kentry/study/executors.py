@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from functools import partial
 from importlib.metadata import entry_points
@@ -159,8 +159,8 @@ class _Cluster(Executor):
             arch: [worker for worker, its in facts.items() if arch in its["arches"]]
             for arch in ARCHES
         }
-        # By architecture and compiler: what each worker says of it.
-        self._tools: dict[tuple[str, str], dict[str, str]] = {}
+        # By architecture and compiler: what is said of it here, and by each worker.
+        self._tools: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
         say(f"workers of {client.scheduler.address}: {len(facts)}")
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -172,7 +172,7 @@ class _Cluster(Executor):
                 f"Install {ARCHES[unit.arch].qemu} on one.",
             )
         if compiler := _compiler(unit):
-            able = self._builders(unit.arch, compiler, tuple(able))
+            able = self._builders(unit.arch, compiler, able)
         # Those that come later are trusted: they are jobs of the same user's.
         places = {"workers": able, "allow_other_workers": True}
         raw = self._client.submit(function, *args, **kwargs, **places, pure=False)
@@ -180,14 +180,15 @@ class _Cluster(Executor):
         raw.add_done_callback(partial(_finish, done))
         return done
 
-    def _builders(self, arch: str, compiler: str, workers: tuple[str, ...]) -> list[str]:
+    def _builders(self, arch: str, compiler: str, workers: Sequence[str]) -> list[str]:
         """The workers that have the compiler that is here: another one makes another kernel."""
         if (arch, compiler) not in self._tools:
-            self._tools[arch, compiler] = self._client.run(_tools, arch, compiler)
-        tools, here = self._tools[arch, compiler], _tools(arch, compiler)
+            by_worker = self._client.run(_tools, arch, compiler)
+            self._tools[arch, compiler] = _tools(arch, compiler), by_worker
+        here, tools = self._tools[arch, compiler]
         able = [worker for worker in workers if tools.get(worker) == here]
         if not able:
-            there = {tools[worker] for worker in workers if worker in tools}
+            there = sorted({tools[worker] for worker in workers if worker in tools})
             raise UserError(
                 f"No worker has the compiler that is here for {arch}, {here}: {'; '.join(there)}.",
                 "Install the same compiler, or a toolchain of one version, on all.",
@@ -199,19 +200,21 @@ def _compiler(unit: Unit) -> str:
     """The name of the compiler that builds the unit's kernel; "" where it is not built."""
     if isinstance(unit.source, Revision):
         return unit.request.compiler
+    if unit.source:
+        return ""
     spec = parse(unit.spec)
-    is_built = unit.source is None and "compiler" in KINDS[spec.kind].options
+    is_built = "compiler" in KINDS[spec.kind].options
     return unit.request.chosen(spec.options).compiler if is_built else ""
 
 
 def _tools(arch: str, compiler: str) -> str:
     """What compiler and linker say of themselves, or why nothing can be built; it runs there."""
     try:
-        found = find_compiler(ARCHES[arch], compiler)
-        check_tools(ARCHES[arch], found.family)
+        toolchain = find_compiler(ARCHES[arch], compiler)
+        check_tools(ARCHES[arch], toolchain.family)
     except MissingToolError as err:
         return err.sentence.rstrip(".")
-    return ", ".join(found.identity)
+    return ", ".join(toolchain.identity)
 
 
 def _finish(done: Future[Any], raw: Any) -> None:

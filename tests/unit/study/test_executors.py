@@ -76,6 +76,14 @@ def test_what_is_not_there_is_said(
     assert capsys.readouterr().err.startswith("kentry: ")
 
 
+def test_only_what_is_built_needs_a_compiler(tmp_path: Path) -> None:
+    built = replace(UNIT, spec="source:6.12,compiler=gcc-12")
+    # The spec of a recording is its file.
+    read = replace(UNIT, spec=str(tmp_path / "one.json"), source=tmp_path / "one.json")
+    units = (built, replace(UNIT, spec="debian:6.12"), read)
+    assert [executors._compiler(unit) for unit in units] == ["gcc-12", "", ""]
+
+
 def test_a_unit_whose_workers_die_is_a_result_and_a_lost_scheduler_an_error() -> None:
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker, WorkerState
