@@ -23,11 +23,11 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 641,
     "arch": 1656,
-    "boot": 2552,
+    "boot": 2562,
     "commands": 3763,
     "compare": 2389,
     "count": 1933,
-    "host": 2177,
+    "host": 2226,
     "importing": 448,
     "kernels": 4384,
     "machines": 1383,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42866
+TESTS_BUDGET = 42936
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

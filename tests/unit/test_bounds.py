@@ -196,6 +196,9 @@ INPUTS: dict[str, Callable[[Path], list[str]]] = {
             b"".join(heading(f"./boot/vmlinuz-{n}", b"0", 512) + b"1" * 512 for n in range(40))
         ),
     ),
+    "a package with a file of 2 GiB before the kernel": package(
+        archive(ABOUT), zeros(2048, heading("./a", b"0", 2 << 30))
+    ),
     "an RPM package with a file of 4 GiB before the kernel": rpm,
     "a package of 300,000 files": package(
         archive(ABOUT), gzip.compress(heading("./a", b"0", 0) * 300_000, 1)

@@ -71,7 +71,7 @@ _PACKAGES: dict[str, Any] = {"help": "more packages for the user space"}
 _COPY: dict[str, Any] = {
     "default": (),
     "action": "append",
-    "help": "a file or folder to copy into the user space; can be repeated",
+    "help": "a file or folder to copy into the user space, as cp -r does; can be repeated",
 }
 
 

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What is in a .deb or .rpm file.  No path in it becomes one of this machine, but by extract()."""
 
+import bz2
 import contextlib
+import gzip
+import io
 import itertools
+import lzma
 import os
 import re
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, cast
@@ -21,14 +26,59 @@ from kentry.errors import UserError
 _MOST_FILE = 1 << 30
 # All that a package unpacks to: one with debug info has 6 GB and 10,000 files.
 _MOST_UNPACKED, _MOST_FILES = 16 << 30, 1 << 18
+# xz -9 has a dictionary of 64 MiB; the format's largest is 4 GiB.  Bytes.
+_MOST_DICTIONARY = 256 << 20
 # What a package says of itself, and a long name; bytes.
 _MOST_TEXT = 1 << 20
+# What is read at a time; bytes.
+_PIECE = 1 << 16
 _TEXTS = (
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
 )
-# What readers raise for a damaged file, beside rpmfile's bare Exception.
-_DAMAGED = (tarfile.TarError, EOFError, zstandard.ZstdError)
+# What readers raise for a damaged file, beside an OSError without a number; rpmfile, an Exception.
+_DAMAGED = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+
+
+class _Xz(io.RawIOBase):
+    """What a stream of xz or lzma unpacks to, which lzma.open() reads with any dictionary."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._decompressor = lzma.LZMADecompressor(memlimit=_MOST_DICTIONARY)
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        unpacked = b""
+        while not unpacked and not self._decompressor.eof:
+            hungry = self._decompressor.needs_input
+            packed = self._stream.read(_PIECE) if hungry else b""
+            if hungry and not packed:
+                raise EOFError("it is cut short")
+            unpacked = self._decompressor.decompress(packed, len(buffer))
+        buffer[: len(unpacked)] = unpacked
+        self._position += len(unpacked)
+        return len(unpacked)
+
+
+# What reads each form of a part of a .deb, and of an .rpm, a piece at a time.  tarfile's own
+# streams keep all that 10 KiB unpack to, 60 MiB of zeros, and copy it for each 10 KiB of that.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "": contextlib.nullcontext,
+    **dict.fromkeys(("bz2", "bzip2"), bz2.open),
+    **dict.fromkeys(("gz", "gzip"), gzip.open),
+    **dict.fromkeys(("xz", "lzma"), lambda stream: io.BufferedReader(_Xz(stream), _PIECE)),
+    **dict.fromkeys(
+        ("zst", "zstd"),
+        lambda it: zstandard.ZstdDecompressor().stream_reader(it, read_across_frames=True),
+    ),
+}
 
 
 class _Member(tarfile.TarInfo):
@@ -58,16 +108,16 @@ def file_tree(deb: Path, remedy: str, part: str = "data.tar") -> Iterator[tarfil
             file = stack.enter_context(deb.open("rb"))
             members = ArFile(fileobj=file).getmembers()
             member = next(it for it in members if it.name.startswith(part))
-        except (ArError, OSError, ValueError, StopIteration) as err:
+            reader = _READERS[member.name.removeprefix(part).lstrip(".")]
+        except (ArError, OSError, ValueError, LookupError, StopIteration) as err:
             reason = getattr(err, "strerror", None) or "it is not a Debian package"
             raise UserError(f"{deb} cannot be read: {reason}.", remedy) from err
         try:
-            # tarfile reads the other forms by itself, and this one since Python 3.14.
-            stream = cast(IO[bytes], member)
-            if member.name.endswith(".zst"):
-                stream = zstandard.ZstdDecompressor().stream_reader(stream)
-            yield stack.enter_context(tarfile.open(fileobj=stream, mode="r|*", tarinfo=_Member))
-        except _DAMAGED as err:
+            stream = stack.enter_context(reader(member))
+            yield stack.enter_context(tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member))
+        except (*_DAMAGED, OSError) as err:
+            if getattr(err, "errno", None):
+                raise
             sentence = f"{deb} is cut short or damaged: it cannot be unpacked."
             raise UserError(sentence, remedy, str(err)) from err
 
@@ -126,11 +176,10 @@ def files_of(package: Path, paths: re.Pattern[str], remedy: str) -> Iterator[tup
 
 
 def _payload(rpm: Any) -> IO[bytes]:
-    # What rpmfile itself opens for that form is unpacked as a whole, into memory.
-    if rpm.headers.get("archive_compression") == b"zstd":
-        rpm._fileobj.seek(rpm.data_offset)
-        return zstandard.ZstdDecompressor().stream_reader(rpm._fileobj, read_across_frames=True)
-    return cast(IO[bytes], rpm.data_file)
+    # Not rpmfile's own stream, which has all that zstd unpacks to in memory.
+    rpm._fileobj.seek(rpm.data_offset)
+    form = rpm.headers.get("archive_compression", b"gzip").decode()
+    return cast(IO[bytes], _READERS[form](rpm._fileobj))
 
 
 def _cpio(stream: IO[bytes]) -> Iterator[tuple[str, int, IO[bytes]]]:
@@ -153,7 +202,7 @@ def _cpio(stream: IO[bytes]) -> Iterator[tuple[str, int, IO[bytes]]]:
         if stat.S_ISREG(mode):
             yield name, size, stream
         while left := end - stream.tell():
-            _exactly(stream, min(left, _MOST_TEXT))
+            _exactly(stream, min(left, _PIECE))
         _exactly(stream, -end % 4)
 
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
 import struct
 import tarfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -205,10 +207,11 @@ def deb(
         **fields,
     }
     text = "".join(f"{name}: {value}\n" for name, value in control.items()).encode()
+    ending = form.partition(" ")[0]
     members = {
         "debian-binary": b"2.0\n",
-        f"control.tar.{form}": _PACKERS[form](_tar({"./control": text})),
-        f"data.tar.{form}": _PACKERS[form](_tar(files)),
+        f"control.tar.{ending}": _PACKERS[form](_tar({"./control": text})),
+        f"data.tar.{ending}": _PACKERS[form](_tar(files)),
     }
     return ar(path, members)
 
@@ -223,7 +226,21 @@ def ar(path: Path, members: dict[str, bytes]) -> Path:
     return path
 
 
+def _xz_of_4_gib(content: bytes) -> bytes:
+    """A file of xz that asks for the largest dictionary, by its block's header: a checksum ends it.
+
+    xz-file-format.txt, 3.1 and 5.3.1: LZMA2 is filter 0x21 with one byte of properties, at most 40.
+    """
+    packed = bytearray(lzma.compress(content, check=lzma.CHECK_CRC32))
+    end = 12 + (packed[12] + 1) * 4
+    packed[packed.index(b"\x21\x01", 12, end) + 2] = 40
+    packed[end - 4 : end] = zlib.crc32(packed[12 : end - 4]).to_bytes(4, "little")
+    return bytes(packed)
+
+
 _PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "bz2": bz2.compress,
+    "xz of 4 GiB": _xz_of_4_gib,
     "gz": gzip.compress,
     "gzip": gzip.compress,
     "xz": lzma.compress,
@@ -237,7 +254,13 @@ def rpm(path: Path, files: dict[str, bytes], form: str, before: bytes = b"") -> 
 
     `before` is compressed, and stands before the files.
     """
-    tags = {1000: "kernel", 1001: "6.1.99", 1002: "1", 1022: "aarch64", 1125: form}
+    tags = {
+        1000: "kernel",
+        1001: "6.1.99",
+        1002: "1",
+        1022: "aarch64",
+        1125: form.partition(" ")[0],
+    }
     signed = _rpm_header({1000: "x"})
     links = {name: content.removeprefix(b"-> ") for name, content in files.items()}
     entries = (

@@ -92,7 +92,7 @@ def test_a_damaged_cache_is_said_and_repaired(tmp_path: Path) -> None:
         assert load(path) == first
 
 
-@pytest.mark.parametrize("form", ["gz", "xz", "zst"])
+@pytest.mark.parametrize("form", ["gz", "bz2", "xz", "zst"])
 def test_packages_of_all_forms(tmp_path: Path, form: str) -> None:
     """What make bindeb-pkg makes is zst on some systems."""
     path = fakes.deb(tmp_path / "a.deb", fakes.boot_files(), form=form)
@@ -100,6 +100,29 @@ def test_packages_of_all_forms(tmp_path: Path, form: str) -> None:
 
 
 MODULES = f"./lib/modules/{fakes.RELEASE}"
+
+
+def test_a_dictionary_of_4_gib_is_refused(tmp_path: Path) -> None:
+    """liblzma's header says so, and xz -9 has 64 MiB."""
+    form = "xz of 4 GiB"
+    deb = fakes.deb(tmp_path / "a.deb", fakes.boot_files(), form=form)
+    files = {f"{MODULES}/vmlinuz": fakes.image(), f"{MODULES}/config": fakes.CONFIG}
+    for package in (deb, fakes.rpm(tmp_path / "a.rpm", files, form)):
+        with pytest.raises(UserError, match=str(package)) as raised:
+            resolve(f"{package.suffix[1:]}:{package}", fakes.ARM64, SAID)
+        assert "limit" in raised.value.detail
+
+
+@pytest.mark.parametrize("form", ["gz", "bz2", "xz", "zst"])
+def test_a_package_that_is_cut_short_is_refused(tmp_path: Path, form: str) -> None:
+    path = fakes.deb(tmp_path / "a.deb", fakes.boot_files(), form=form)
+    content = path.read_bytes()
+    begins = content.index(f"data.tar.{form}".encode()) + 60
+    # Within what is packed, or of another form than its name says.
+    for damaged in (content[: (begins + len(content)) // 2], content[:begins] + bytes(9000)):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=str(path)):
+            load(path)
 
 
 @pytest.mark.parametrize("form", ["gzip", "xz", "zstd"])

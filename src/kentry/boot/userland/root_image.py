@@ -248,7 +248,10 @@ def _add_workload(tree: Tree, arch: Arch, workload: Workload) -> None:
         for source, guest in _files(copy):
             # As cp: into a folder, under its own name.
             path = f"{guest}/{source.name}" if tree.is_folder(guest) else guest
-            tree.file(path, source.read_bytes(), stat.S_IMODE(source.stat().st_mode))
+            if _is_link(source, copy):
+                tree.link(path, str(source.readlink()))
+            else:
+                tree.file(path, source.read_bytes(), stat.S_IMODE(source.stat().st_mode))
     for unit in workload.units:
         enable(tree, unit)
 
@@ -258,8 +261,13 @@ def _files(copy: Copy) -> Iterator[tuple[Path, str]]:
     if copy.source.is_file():
         yield copy.source, copy.guest
     for path in sorted(copy.source.rglob("*")) if copy.source.is_dir() else ():
-        if path.is_file():
+        if path.is_file() or path.is_symlink():
             yield path, f"{copy.guest}/{path.relative_to(copy.source)}"
+
+
+def _is_link(path: Path, copy: Copy) -> bool:
+    """Whether it stays a link: as cp -r, so a folder of others' names no file of this machine."""
+    return path != copy.source and path.is_symlink()
 
 
 def _request_key(arch: Arch, workload: Workload, release: Release) -> str:
@@ -275,7 +283,9 @@ def _request_key(arch: Arch, workload: Workload, release: Release) -> str:
         "units": workload.units,
         "runner": sha256_of(runner_file(arch)),
         "copies": [
-            (guest, file.stat().st_mode, sha256_of(file))
+            (guest, str(file.readlink()))
+            if _is_link(file, copy)
+            else (guest, file.stat().st_mode, sha256_of(file))
             for copy in workload.copies
             for file, guest in _files(copy)
         ],

@@ -245,6 +245,27 @@ def test_a_copy_into_a_folder_keeps_its_name_and_mode(said: Said, tmp_path: Path
     assert found["usr/bin/once"].mode == found["once"].mode == 0o100700
 
 
+def test_a_link_in_a_folder_that_is_copied_stays_one(said: Said, tmp_path: Path) -> None:
+    """As cp -r: a folder of others' may have a link to a secret of this machine."""
+    secret, folder = tmp_path / "secret", tmp_path / "folder"
+    secret.write_text("secret")
+    folder.mkdir()
+    (folder / "link").symlink_to(secret)
+    (folder / "dangling").symlink_to("nowhere")
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    workload = find_workload(["true"], [Copy(link, "/data"), Copy(folder / "link", "/named")])
+    first = make(workload, said)
+    found = rows([first.initramfs.read_bytes()])
+    assert found["data/link"].data == bytes(secret)
+    assert found["data/dangling"].data == b"nowhere"
+    assert found["data/link"].mode == 0o120777
+    assert (found["named"].data, found["named"].mode & 0o170000) == (b"secret", 0o100000)
+    (folder / "dangling").unlink()
+    (folder / "dangling").symlink_to("elsewhere")
+    assert make(workload, said).initramfs != first.initramfs
+
+
 def test_systemd_takes_the_runners_place_as_init(said: Said) -> None:
     userland = make(WORKLOADS["boot"], said)
     found = rows([userland.initramfs.read_bytes()])
