@@ -132,9 +132,13 @@ class Sides:
     @cached_property
     def by_function(self) -> dict[str, Change] | None:
         """Each function's change over all contexts; None where a side has no path of any."""
-        by_context = [variation.functions_by_context(*side) for side in self]
-        if not all(by_context):
+        before, after = (variation.calls_by_context(*side)[INSTRUCTIONS] for side in self)
+        if not before or not after:
             return None
+        by_context = [
+            {at: {name: sum(own) for name, own in calls.items()} for at, calls in side.items()}
+            for side in (before, after)
+        ]
         bodies = [
             variation.loop_bodies(*side, variation.varying(shares))
             for side, shares in zip(self, by_context, strict=True)
@@ -145,7 +149,6 @@ class Sides:
             for name, body in (bodies[0] | bodies[1]).items()
             if all(own.get(name, body) == body for own in bodies)
         }
-        before, after = (variation.calls_by_context(*side)[INSTRUCTIONS] for side in self)
         return changes(before, after, agreed, self.changed, paired=self.are_paired)
 
     @property

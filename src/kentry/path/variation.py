@@ -112,12 +112,15 @@ def calls_by_context(
     arch = find_arch(recording.kernel["arch"])
     for path, contexts in distinct_paths(case):
         calls, positions = by_call(path.indexes, recording.code)
-        amounts = {INSTRUCTIONS: Counter(range(path.length))}
+        amounts: Mapping[str, Counter[int]] = {}
         if not {*metrics} <= {INSTRUCTIONS, *OF_CALLS}:
-            amounts |= _amounts(tuple(recording.instructions(path)), arch)
+            amounts = _amounts(tuple(recording.instructions(path)), arch)
         of_calls = {name: shares(own, positions) for name, own in amounts.items()}
+        of_calls[INSTRUCTIONS] = Counter(positions)
         accessed = path.accessed
-        if accessed is UNSET and path.accesses is not None:
+        if {*metrics}.isdisjoint(OF_CALLS):
+            accessed = UNSET
+        elif accessed is UNSET and path.accesses is not None:
             accessed = accessed_by_call(path.accesses, positions)
         if accessed is not UNSET:
             for column, name in enumerate(OF_CALLS):
