@@ -19,9 +19,12 @@ from moto.server import ThreadedMotoServer
 
 from kentry.cli import main
 from kentry.errors import UserError
+from kentry.results.recording import write_recording
 from kentry.store.store import Store
+from kentry.study import history
 from tests.unit.store import postgres
 from tests.unit.store.test_store import READ, made
+from tests.unit.study.test_history import package
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +82,24 @@ def test_a_database_does_as_a_folder_and_both_are_merged(place: str, tmp_path: P
         store.query("DELETE FROM results")
 
 
+def test_the_history_of_a_database_is_that_of_a_folder(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By processes of which each has its own connection."""
+    folder = tmp_path / Path(place.partition("?")[0]).name
+    files = [tmp_path / f"{count}.json" for count in range(20, 20 + 2 * history._AT_ONCE)]
+    for count, file in enumerate(files, 10):
+        write_recording(package(f"6.12.{count}-1", {"read": [("a", count // 3)]}), file)
+    pages = []
+    for store in (str(folder), place):
+        assert all(one.new for one in Store(store, create=True).add(files))
+        monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / f"cache-{len(pages)}"))
+        site = tmp_path / f"site-{len(pages)}"
+        assert main(["history", store, "-o", str(site)]) == 0
+        pages.append({page.name: page.read_text() for page in site.iterdir()})
+    assert pages[0] == pages[1] and "case-read.html" in pages[0]
+
+
 def test_an_object_that_is_damaged_is_taken_out(place: str, tmp_path: Path) -> None:
     store = Store(place, create=True)
     list(store.add(made(tmp_path / "files", 7, 5)))
@@ -117,7 +138,9 @@ def test_twenty_writers_at_once_lose_nothing(place: str, tmp_path: Path) -> None
     program = f"""
 import sys
 from pathlib import Path
+from kentry.results.recording import write_recording
 from kentry.store.store import Store
+from kentry.study import history
 from tests.unit.store.test_store import made
 first = 1000 + 2 * int(sys.argv[1])
 own = made(Path({str(tmp_path)!r}, sys.argv[1]), 7, *range(first, first + 2))
