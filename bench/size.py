@@ -25,14 +25,14 @@ BUDGET = {
     "arch": 1656,
     "boot": 2562,
     "commands": 3763,
-    "compare": 2389,
+    "compare": 2392,
     "count": 1933,
     "host": 2226,
     "importing": 448,
     "kernels": 4384,
     "machines": 1383,
     "models": 994,
-    "path": 1257,
+    "path": 1260,
     "results": 3457,
     "show": 6652,
     "stats": 693,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42936
+TESTS_BUDGET = 42959
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

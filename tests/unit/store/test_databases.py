@@ -90,7 +90,7 @@ def test_the_history_of_a_database_is_that_of_a_folder(
     files = [tmp_path / f"{count}.json" for count in range(20, 20 + 2 * history._AT_ONCE)]
     for count, file in enumerate(files, 10):
         write_recording(package(f"6.12.{count}-1", {"read": [("a", count // 3)]}), file)
-    pages = []
+    pages: list[dict[str, str]] = []
     for store in (str(folder), place):
         assert all(one.new for one in Store(store, create=True).add(files))
         monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / f"cache-{len(pages)}"))
