@@ -34,7 +34,7 @@ BUDGET = {
     "models": 994,
     "path": 1260,
     "results": 3457,
-    "show": 6652,
+    "show": 6657,
     "stats": 693,
     "store": 357,
     "study": 3539,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42959
+TESTS_BUDGET = 42977
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

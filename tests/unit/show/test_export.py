@@ -161,6 +161,12 @@ def test_text_with_commas_and_quotes_is_quoted() -> None:
     assert next(csv.DictReader(io.StringIO(text, newline="")))["case"] == name
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@sum"])
+def test_no_cell_is_a_formula(name: str) -> None:
+    text = csv_samples([timed({name: 5.0})]).text
+    assert next(csv.DictReader(io.StringIO(text, newline="")))["case"] == f"'{name}"
+
+
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nok 2 b", "a\u202eb"])
 def test_a_name_with_control_characters_is_escaped_in_every_format(name: str) -> None:
     odd = timed({name: 5.0}, groups=1)

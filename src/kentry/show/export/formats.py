@@ -24,8 +24,13 @@ def csv_samples(recordings: Sequence[Recording]) -> Export:
     writer.writerow(_SAMPLES.split(","))
     for recording in recordings:
         for row in (row for case in recording.cases for row in _rows(recording, case)):
-            writer.writerow([printable(cell) if isinstance(cell, str) else cell for cell in row])
+            writer.writerow([_cell(one) if isinstance(one, str) else one for one in row])
     return Export(text.getvalue())
+
+
+def _cell(text: str) -> str:
+    # A spreadsheet would compute what begins so, and a name in a recording may be of anyone.
+    return ("'" if text.startswith(("=", "+", "-", "@")) else "") + printable(text)
 
 
 def _rows(recording: Recording, case: CaseResult) -> Iterator[Sequence[object]]:
