@@ -135,6 +135,19 @@ def test_a_worker_that_does_not_share_the_cache_is_refused(
     assert "does not see" in done.stderr and "Set KENTRY_CACHE" in done.stderr
 
 
+def test_a_guest_boots_where_its_memory_is(tmp_path: Path) -> None:
+    scheduler, worker, place = dask(tmp_path)
+    words = ["record", "floor:", "--arch", "arm64", "--json", "--on", place]
+    small = [*worker, "--memory-limit", "400MiB"]
+    with running(scheduler, tmp_path / "scheduler"), running(small, tmp_path / "1"):
+        done = kentry(*words, code=EXIT_MISTAKE)
+        assert "512 MiB" in done.stderr and "has 400" in done.stderr
+        kentry(*words, "--memory", "300")
+        with running(worker, tmp_path / "2"):
+            assert awaited(lambda: (tmp_path / "scheduler").read_text().count("Register w") > 1)
+            kentry(*words)
+
+
 def test_a_kernel_is_built_where_the_compiler_is_that_is_here(tmp_path: Path) -> None:
     """A worker with another linker would make another kernel, one without a compiler none."""
     scheduler, worker, place = dask(tmp_path)

@@ -159,6 +159,7 @@ class _Cluster(Executor):
             arch: [worker for worker, its in facts.items() if arch in its["arches"]]
             for arch in ARCHES
         }
+        self._memory = {worker: its["memory"] for worker, its in facts.items()}
         # By architecture and compiler: what is said of it here, and by each worker.
         self._tools: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
         say(f"workers of {client.scheduler.address}: {len(facts)}")
@@ -171,10 +172,18 @@ class _Cluster(Executor):
                 f"No worker has a QEMU for {unit.arch}.",
                 f"Install {ARCHES[unit.arch].qemu} on one.",
             )
+        need = (unit.program.options if unit.program else unit.measurement).memory
+        large = [worker for worker in able if self._memory[worker] >= need]
+        if not large:
+            most = max(self._memory[worker] for worker in able)
+            raise UserError(
+                f"No worker has the {need} MiB that the guest is given: the largest has {most}.",
+                "Start dask worker with a larger --memory-limit, or give the guest less: --memory.",
+            )
         if compiler := _compiler(unit):
-            able = self._builders(unit.arch, compiler, able)
+            large = self._builders(unit.arch, compiler, large)
         # Those that come later are trusted: they are jobs of the same user's.
-        places = {"workers": able, "allow_other_workers": True}
+        places = {"workers": large, "allow_other_workers": True}
         raw = self._client.submit(function, *args, **kwargs, **places, pure=False)
         done: Future[Any] = Future()
         raw.add_done_callback(partial(_finish, done))
@@ -237,9 +246,12 @@ def _finish(done: Future[Any], raw: Any) -> None:
         done.set_exception(err)
 
 
-def _facts(token: str) -> dict[str, Any]:
-    """What a worker is, by its own word; it runs there."""
+def _facts(token: str, dask_worker: Any = None) -> dict[str, Any]:
+    """What a worker is, by its own word, with its memory in MiB; it runs there."""
+    limit = dask_worker and dask_worker.memory_manager.memory_limit
+    memory = limit or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
+        "memory": memory >> 20,
         "version": f"{kentry.__version__} ({code_digest()[:12]})",
         "cache": os.path.exists(cache_dir("executors") / token),
         "arches": [name for name, arch in ARCHES.items() if shutil.which(arch.qemu)],
