@@ -183,6 +183,8 @@ def run(package: str, sample: int, seed: int, again: bool) -> tuple[str, int, in
 
     Raises SystemExit where the tests fail without a mutation.
     """
+    if "kentry" in sys.modules:
+        raise SystemExit("kentry is imported already: the tests would not run the mutants")
     copy = copied(package)
     os.chdir(copy)
     sys.path[:0] = [str(copy), str(copy / "src")]
