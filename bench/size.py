@@ -33,7 +33,7 @@ BUDGET = {
     "machines": 1383,
     "models": 994,
     "path": 1260,
-    "results": 3457,
+    "results": 3456,
     "show": 6657,
     "stats": 693,
     "store": 357,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43002
+TESTS_BUDGET = 43092
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

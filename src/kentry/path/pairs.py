@@ -78,10 +78,10 @@ def unpack_pairs(packed: PackedPaths, arch: Arch) -> dict[str, PathPair]:
     pairs = {}
     for name, case in packed.cases.items():
         for code, runs, field in zip(codes, (case.old, case.new), (7, 8), strict=True):
-            ends = [first + count for first, count in runs if min(first, count) >= 0]
+            ends = [first + count for first, count in runs]
             ends += [(row[field] or 0) + row[9] for row in case.rows if row[field] is not None]
             # What is beyond the code could fill the memory.
-            if len(ends) < len(runs) or max(ends, default=0) > len(code):
+            if max(ends, default=0) > len(code):
                 raise ValueError(f"the paths of {name} are beyond the code")
         rows = []
         for *texts, constants, times, old, new, count in case.rows:

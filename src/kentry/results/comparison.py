@@ -33,7 +33,6 @@ from kentry.results.recording import (
     Measured,
     Pair,
     Recording,
-    Runs,
 )
 
 if TYPE_CHECKING:
@@ -470,8 +469,8 @@ RowRun = tuple[Count, Count, Count, Count, Count, bool, Positive, Count | None, 
 class PackedPair(Struct, frozen=True):
     """Both modal paths of a case as runs in the code of their sides, and how they differ."""
 
-    old: Runs
-    new: Runs
+    old: tuple[Pair, ...]
+    new: tuple[Pair, ...]
     rows: tuple[RowRun, ...]
     renamed: tuple[Renamed, ...] = ()
 
