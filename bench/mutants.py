@@ -4,7 +4,7 @@
 Usage: python -m bench.mutants [PACKAGE ...] [--sample N] [--seed N] [--again] [--jobs N]
 
 A mutant is the code with one change: another operator, a number more or less by one, a condition
-turned round, a loop left out.  It is killed where a test in the folder of its package fails or
+turned round, a loop left out.  It is killed where a test of its package (PACKAGES) fails or
 hangs.  Each package runs in a copy of the checkout in build/mutants/ of its own, so the checkout
 is never changed.  Results are on disk at once, and a run that was stopped goes on where it was;
 they hold as long as the modules and the sample are the same.  --again runs the survivors with
@@ -55,8 +55,8 @@ class Package(NamedTuple):
 
 PACKAGES = {
     "stats": Package(("*.py",), ("tests/unit/stats",)),
-    "path": Package(("*.py",), ("tests/unit/path",)),
-    "compare": Package(("*.py",), ("tests/unit/compare",)),
+    "path": Package(("*.py",), ("tests/unit/path", "tests/unit/compare", "tests/golden")),
+    "compare": Package(("*.py",), ("tests/unit/compare", "tests/golden")),
     # Slow is only what is compiled for it, and here nothing is.
     "vector": Package(
         ("engine.py", "policies.py", "replay.py"),
