@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kentry.compare.contexts import Change, changes
 from kentry.compare.counted import compare, function_rows
+from kentry.compare.path_diff import compare_paths
 from kentry.path.variation import settles
 from kentry.results.comparison import CaseComparison
 from kentry.results.recording import (
@@ -24,6 +25,7 @@ from kentry.results.recording import (
     Recording,
 )
 from kentry.stats import exact
+from kentry.stats.exact import BETTER, WORSE
 from tests.builders import Functions, instructions, recording
 
 
@@ -131,6 +133,19 @@ def test_a_function_is_compared_call_by_call() -> None:
     more = {n: {"f": [*counts["f"], 5]} for n, counts in old.items()}
     assert changes(old, more, {}, paired=False) == {"f": Change(5, 5)}
     assert changes(old, more, {}, paired=True) == {"f": Change(5, 5)}
+
+
+def test_a_change_of_one_instruction_at_least_is_a_verdict() -> None:
+    old = in_contexts([[("f", n), ("g", 5)] for n in (20, 22)])
+    new = in_contexts([[("f", n), ("g", 3)] for n in (23, 40)], seed=2)
+    case = compared(old, new)
+    assert (case.change, case.verdict) == (Change(1, 16), WORSE)
+    case = compared(new, old)
+    assert (case.change, case.verdict) == (Change(-16, -1), BETTER)
+    # In two contexts of the same count, nothing is said of several.
+    same = in_contexts([[("f", 20)], [("f", 20)]])
+    both = [compare_paths(one, one, ["stat"]).cases[0].caveats for one in (same, old)]
+    assert [[note["kind"] for note in notes] for notes in both] == [[], ["one-of-several-paths"]]
 
 
 def of_calls(*contexts: list[int]) -> dict[int, dict[str, list[int]]]:

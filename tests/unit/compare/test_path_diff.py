@@ -7,11 +7,12 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from kentry.arch import find_arch
-from kentry.compare.counted import compare
-from kentry.compare.path_diff import compare_paths, diff_paths
+from kentry.compare.counted import compare, with_paths_and_samples
+from kentry.compare.path_diff import compare_paths, diff_paths, modal_paths
 from kentry.errors import UserError
 from kentry.results.annotation import PathComparison, PathDiff
 from kentry.results.comparison import CallsDelta, Renamed
@@ -366,6 +367,18 @@ def test_a_recording_without_the_path_is_refused() -> None:
     lacking.cases[0] = type(whole.cases[0])("getppid", lacking.cases[0].metrics, (), (), ())
     with pytest.raises(UserError, match="path of getppid"):
         compare_paths(lacking, whole, ["getppid"])
+
+
+def test_a_pair_needs_the_path_of_both_sides_and_paths_that_are_the_same_are_not_kept() -> None:
+    old = recording({"read": [("a", 5)], "write": [("a", 5)], "stat": [("a", 5)], "none": []})
+    new = recording({"read": [("a", 7)], "write": [("a", 5)], "none": []})
+    lost = replace(new.cases[0], paths=(), functions=())
+    assert [modal_paths(name, old, new) is None for name in ("read", "stat", "none")] == [
+        *(False, True, True)
+    ]
+    assert modal_paths("read", old, replace(new, cases=[lost])) is None
+    kept = with_paths_and_samples(compare(old, new), old, new).modal_paths
+    assert kept is not UNSET and kept.cases.keys() == {"read"}
 
 
 def test_a_case_that_never_enters_the_kernel_has_an_empty_diff() -> None:

@@ -186,6 +186,13 @@ def test_a_change_on_an_identical_path_is_layout() -> None:
     validate(to_json(comparison), "comparison-1")
 
 
+def test_a_change_below_the_threshold_is_no_layout() -> None:
+    sides = both(250, 78.4, OLD), both(250, 80.0, NEW)
+    assert [kinds(only(compare(*sides, threshold=share))) for share in (0.01, 0.05)] == [
+        *(["layout"], [])
+    ]
+
+
 def test_unknown_paths_are_neither_identical_nor_different() -> None:
     a, b = both(250, 78.4, OLD), both(250, 80.0, NEW)
     lost = replace(b, cases=[replace(b.cases[0], paths=(), functions=())])

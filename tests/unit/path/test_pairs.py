@@ -79,7 +79,7 @@ def test_what_is_beyond_the_code_or_does_not_add_up_is_an_error() -> None:
         with pytest.raises(ValueError, match="beyond the code"):
             unpack_pairs(changed(packed, rows=((*row[:7], *places),)), ARM64)
     for other in (((0, 3),), ((0, 4), (0, 1)), ()):
-        with pytest.raises(ValueError, match="do not add up"):
+        with pytest.raises(ValueError, match="add up"):
             unpack_pairs(changed(packed, old=other), ARM64)
     for runs in (((-1, 4),), ((4, -4), (0, 4))):
         with pytest.raises(msgspec.ValidationError):
