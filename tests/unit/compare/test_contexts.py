@@ -148,6 +148,12 @@ def test_a_change_of_one_instruction_at_least_is_a_verdict() -> None:
     assert [[note["kind"] for note in notes] for notes in both] == [[], ["one-of-several-paths"]]
 
 
+@pytest.mark.parametrize(("seen", "delta"), [(300, 0), (302, 2), (303, 3), (304, 0), (299, 0)])
+def test_rows_add_up_to_the_commonest_count_that_they_can(seen: int, delta: int) -> None:
+    rows = function_rows({"f": 200, "g": 100}, {"f": Change(0, 3)}, 300, {seen: 9, 300: 1})
+    assert {row.name: row.delta for row in rows} == {"f": delta, "g": 0}
+
+
 def of_calls(*contexts: list[int]) -> dict[int, dict[str, list[int]]]:
     return {n: {"f": counts} for n, counts in enumerate(contexts)}
 

@@ -413,6 +413,14 @@ def test_recordings_without_tables_give_no_reason_and_say_so() -> None:
     comparison = compare_paths(old, new, ["getppid"])
     assert {row.reason for row in comparison.cases[0].rows} == {""}
     assert "no-tables" in {one["kind"] for one in comparison.caveats}
+    # It is enough that something was added.
+    more = replace(old, code=[*old.code, *old.code[:1]])
+    [case] = [case for case in old.cases if case.name == "getppid"]
+    longer = replace(case.paths[0], runs=(*case.paths[0].runs, (len(old.code), 1)))
+    more.cases = [replace(case, paths=(longer,))]
+    added = compare_paths(old, more, ["getppid"])
+    assert (added.cases[0].added, added.cases[0].removed) == (1, 0)
+    assert "no-tables" in {one["kind"] for one in added.caveats}
     # Where nothing changed nobody looks for one.
     same = compare_paths(old, old, ["getppid"])
     assert "no-tables" not in {one["kind"] for one in same.caveats}

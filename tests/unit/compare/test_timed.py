@@ -174,6 +174,7 @@ def test_imported_numbers_have_a_sign_conflict_though_they_are_undecided() -> No
 
     row = only(compare(told(1000, 5_000_000.0), told(1051, 5_070_000.0)))
     assert (row.verdict, kinds(row)[-1]) == ("undecided", "sign-conflict")
+    assert row.percent == pytest.approx(1.4)
     assert "instructions +51 (+5.1 %), ops_per_s +1.4 % (imported)" in row.caveats[-1]["text"]
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kentry.cli import main
 from kentry.commands import diff
 from kentry.compare.counted import compare
-from kentry.compare.workload import compare_workloads
+from kentry.compare.workload import compare_workloads, whole_boots
 from kentry.count import workload_cache
 from kentry.count.program import program_recording
 from kentry.errors import (
@@ -24,6 +24,7 @@ from kentry.errors import (
     UserError,
 )
 from kentry.results.document import dump
+from kentry.results.recording import CaseResult, Metric
 from kentry.results.workload import ENTRY as ENTRY_CASE
 from kentry.results.workload import (
     FAULT,
@@ -42,7 +43,7 @@ from kentry.results.workload_comparison import (
 )
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from tests import ROOT
-from tests.builders import validate
+from tests.builders import recording, validate
 
 GOLDEN = ROOT / "tests" / "golden"
 # By boot and kind [what, entry and exit, values] of a shell and dd on 6.12, eight seeds.
@@ -222,6 +223,19 @@ def test_a_kind_of_one_side_is_undecided(boot: Callable[..., Workload]) -> None:
         "read": (UNDECIDED, False),
         "pread64": (UNDECIDED, True),
     }
+
+
+def test_whole_boots_differ_by_what_any_two_of_them_do() -> None:
+    [case] = recording({"boot": [("f", 5)]}).cases
+
+    def boots(**metrics: dict[int, int]) -> CaseResult:
+        return replace(case, metrics={name: Metric.of(own) for name, own in metrics.items()})
+
+    old, new = boots(calls={5: 2, 7: 1}, other={5: 1}), boots(calls={6: 1, 11: 2}, other={5: 1})
+    assert whole_boots(old, new, "calls") == (6 - 7, 11 - 5)
+    # A metric of one side, or of no whole boots.
+    assert whole_boots(old, boots(), "calls") is None
+    assert whole_boots(old, new, "other") is None
 
 
 def test_two_programs_and_two_architectures_are_refused(real: Workload) -> None:
