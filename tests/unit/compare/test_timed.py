@@ -50,6 +50,28 @@ def test_every_number_of_a_row_follows_from_the_others() -> None:
     assert math.isclose(share, document["percent_of_old"], rel_tol=1e-9)
 
 
+def test_groups_are_counted_where_both_kernels_were_measured_in_one_boot() -> None:
+    other = timed({"x": 77.1}, NEW)
+    [case] = other.cases
+    moved = tuple(replace(one, boot=one.boot + 100) for one in case.noisy["ns"].samples)
+    apart = replace(case, noisy={"ns": replace(case.noisy["ns"], samples=moved)})
+    rows = [
+        only(compare(timed({"x": 78.4}, OLD), new))
+        for new in (other, replace(other, cases=[apart]))
+    ]
+    assert [(row.boots, row.groups) for row in rows] == [(1, 40), (1, 0)]
+
+
+def test_a_machine_is_compared_where_times_are() -> None:
+    machine = {"microcode": "0x7"}
+    timed_on = compare(timed({"x": 78.4}), timed({"x": 78.4}, target=machine))
+    counted = recording({"x": [("f", 5)]})
+    counted_on = compare(counted, recording({"x": [("f", 5)]}, target=machine))
+    assert [
+        [one["text"].partition(" ")[0] for one in found.caveats] for found in (timed_on, counted_on)
+    ] == [["microcode"], []]
+
+
 def test_a_higher_rate_is_better() -> None:
     def rates(rate: float, slots: tuple[int, ...]) -> Recording:
         metric = noisy(processes(rate, slots), "ops/s")
