@@ -14,7 +14,7 @@
 #define KNOWN 12
 
 static uint64_t own[COUNTERS], own_at_begin[COUNTERS];
-static uint64_t last_executed;
+static uint64_t last_repeated;
 
 void checked_window(const struct window *window)
 {
@@ -41,7 +41,7 @@ static bool leaves_block(const struct qemu_plugin_insn *insn)
 /* Counts by itself, without what the plugin knows: an instruction is one, a mark is none. */
 static void executed(const struct qemu_plugin_insn *insn)
 {
-	bool is_kernel = insn->address >> 63;
+	bool is_repeated, is_kernel = insn->address >> 63;
 	bool is_firmware = insn->address >= FIRMWARE_START && insn->address < FIRMWARE_END;
 	int mark = is_kernel || is_firmware ? -1 : isa->mark(insn->bytes, insn->length);
 
@@ -49,9 +49,11 @@ static void executed(const struct qemu_plugin_insn *insn)
 		memcpy(own_at_begin, own, sizeof(own));
 	if (mark >= 0)
 		return;
-	if (!isa->is_repeated(insn->bytes, insn->length) || last_executed != insn->address)
+	is_repeated = isa->is_repeated(insn->bytes, insn->length);
+	if (!is_repeated || last_repeated != insn->address)
 		own[is_kernel ? COUNT_KERNEL : is_firmware ? COUNT_FIRMWARE : COUNT_USER]++;
-	last_executed = insn->address;
+	/* Another instruction may be at the same address: a kernel patches itself. */
+	last_repeated = is_repeated ? insn->address : 0;
 }
 
 static const uint8_t marks[] = { MARK_BEGIN, MARK_END,	 MARK_BIT0, MARK_BIT1,
@@ -103,7 +105,7 @@ static void forget(void)
 	memset(trapped, 0, sizeof(trapped));
 	paths_known = insns_written = 0;
 	times = windows = iterations = spoilt = mismatches = message_bits = slide = 0;
-	last_rep_pc = last_rep_total = last_executed = current_case = path_length = 0;
+	last_rep_pc = last_rep_total = last_repeated = current_case = path_length = 0;
 	window_open = n_traps = 0;
 	mode = wanted_mode = MARK_IDLE;
 }
