@@ -43,6 +43,9 @@ from tests.unit.vector.kernel_models import (
         ("timeout:250us", "timeout", 250_000),
         ("timeout:0s", "timeout", 0),
         ("count:12", "count", 12),
+        # The most of each.
+        ("count:1000000000", "count", 10**9),
+        ("timeout:1000000s", "timeout", 10**15),
         ("count", "count", None),
         (" keep ", "keep", None),
     ],
@@ -68,6 +71,7 @@ def test_every_policy_is_read_back_as_written(name: str) -> None:
         *(("timeout:-1ms", "'-1ms'"), ("timeout:10 parsecs", "'10 parsecs'")),
         *(("timeout:999999999s", "'999999999s'"), ("count:many", "'many'"), ("count:-1", "'-1'")),
         *(("count:1.5", "'1.5'"), ("count:99999999999", "'99999999999'")),
+        *(("count:1000000001", "'1000000001'"), ("timeout:1000000001ms", "'1000000001ms'")),
         ("fpu-counter:5", "'fpu-counter'"),
     ],
 )
