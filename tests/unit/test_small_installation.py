@@ -16,26 +16,22 @@ from tests import ROOT
 GOLDEN = ROOT / "tests" / "golden"
 OLD, NEW = (str(GOLDEN / f"arm64-{version}.json") for version in ("6.1", "6.12"))
 
-# Makes each package that no locked distribution has one that is not installed, and runs kentry.
-SMALL = """
+# Makes each package that no locked distribution has one that is not installed.
+HIDDEN = """
 import sys
 from kentry.cli import main
 
 sys.modules.update(dict.fromkeys(sys.argv[1].split()))
-sys.exit(main(sys.argv[2:]))
 """
-# The same for the help of each command that is named.
-HELP = """
-import sys
-from kentry.cli import main
-
-sys.modules.update(dict.fromkeys(sys.argv[1].split()))
+SMALL = f"{HIDDEN}sys.exit(main(sys.argv[2:]))"
+# The help of each command that is named.
+HELP = f"""{HIDDEN}
 for command in sys.argv[2:]:
     try:
         main([*command.split(), "--help"])
     except SystemExit as end:
         if end.code:
-            sys.exit(f"{command}: {end.code}")
+            sys.exit(f"{{command}}: {{end.code}}")
         print("had help:", command)
 """
 

@@ -135,10 +135,7 @@ class Sides:
         before, after = (variation.calls_by_context(*side)[INSTRUCTIONS] for side in self)
         if not before or not after:
             return None
-        by_context = [
-            {at: {name: sum(own) for name, own in calls.items()} for at, calls in side.items()}
-            for side in (before, after)
-        ]
+        by_context = [{at: _sums(calls) for at, calls in side.items()} for side in (before, after)]
         bodies = [
             variation.loop_bodies(*side, variation.varying(shares))
             for side, shares in zip(self, by_context, strict=True)
@@ -201,7 +198,7 @@ class Sides:
                 for side, own, of_side in zip(self, calls, paths, strict=True)
             ):
                 continue
-            shares = {name: sum(own) for name, own in calls[0][context].items()}
+            shares = _sums(calls[0][context])
             if several:
                 # Of code that moved, lines and pages are others.
                 same = {
@@ -219,7 +216,7 @@ class Sides:
                 rest = changes(before, after, {}, self.changed, paired=self.are_paired)
                 by_function = same | rest
             else:
-                now = {name: sum(own) for name, own in next(iter(calls[1].values())).items()}
+                now = _sums(next(iter(calls[1].values())))
                 by_function = {
                     name: Change(*[now.get(name, 0) - shares.get(name, 0)] * 2)
                     for name in shares | now
@@ -247,6 +244,11 @@ class Sides:
             for values, (case, _) in zip((before, after), self, strict=True)
         ]
         return Change(min(seen[1]) - max(seen[0]), max(seen[1]) - min(seen[0]))
+
+
+def _sums(calls: variation.Calls) -> dict[str, int]:
+    """What each function executes in all of its calls."""
+    return {name: sum(own) for name, own in calls.items()}
 
 
 def _is_known(

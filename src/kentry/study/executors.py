@@ -160,30 +160,30 @@ class _Cluster(Executor):
             for arch in ARCHES
         }
         self._memory = {worker: its["memory"] for worker, its in facts.items()}
-        # By architecture and compiler: what is said of it here, and by each worker.
+        # By architecture and compiler: its version and the linker's here, and on each worker.
         self._tools: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
         say(f"workers of {client.scheduler.address}: {len(facts)}")
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Hands a unit to a worker that can build and boot its kernel; UserError where none can."""
         unit: Unit = args[0]
-        if not (able := self._able[unit.arch]):
+        if not (workers := self._able[unit.arch]):
             raise UserError(
                 f"No worker has a QEMU for {unit.arch}.",
                 f"Install {ARCHES[unit.arch].qemu} on one.",
             )
         need = (unit.program.options if unit.program else unit.measurement).memory
-        large = [worker for worker in able if self._memory[worker] >= need]
-        if not large:
-            most = max(self._memory[worker] for worker in able)
+        able = [worker for worker in workers if self._memory[worker] >= need]
+        if not able:
+            most = max(self._memory[worker] for worker in workers)
             raise UserError(
                 f"No worker has the {need} MiB that the guest is given: the largest has {most}.",
                 "Start dask worker with a larger --memory-limit, or give the guest less: --memory.",
             )
         if compiler := _compiler(unit):
-            large = self._builders(unit.arch, compiler, large)
+            able = self._builders(unit.arch, compiler, able)
         # Those that come later are trusted: they are jobs of the same user's.
-        places = {"workers": large, "allow_other_workers": True}
+        places = {"workers": able, "allow_other_workers": True}
         raw = self._client.submit(function, *args, **kwargs, **places, pure=False)
         done: Future[Any] = Future()
         raw.add_done_callback(partial(_finish, done))

@@ -142,7 +142,7 @@ def test_a_change_of_one_instruction_at_least_is_a_verdict() -> None:
     assert (case.change, case.verdict) == (Change(1, 16), WORSE)
     case = compared(new, old)
     assert (case.change, case.verdict) == (Change(-16, -1), BETTER)
-    # In two contexts of the same count, nothing is said of several.
+    # Two contexts with the same count have one path.
     same = in_contexts([[("f", 20)], [("f", 20)]])
     both = [compare_paths(one, one, ["stat"]).cases[0].caveats for one in (same, old)]
     assert [[note["kind"] for note in notes] for notes in both] == [[], ["one-of-several-paths"]]

@@ -81,7 +81,7 @@ def test_a_function_varies_if_it_has_several_counts_or_is_not_in_each_context() 
 
 def test_what_each_call_executes_begins_with_its_functions_first_instruction() -> None:
     recording = builders.recording({"stat": [("f", 3)]})
-    # f, again f: its third instruction, then a call of it of one.
+    # All three instructions, the third again, and the first: the second call.
     [case] = recording.cases
     case = replace(case, paths=(KernelPath(role=MODAL, times=1, runs=((0, 3), (2, 1), (0, 1))),))
     found = variation.calls_by_context(case, recording)

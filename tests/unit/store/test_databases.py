@@ -138,9 +138,7 @@ def test_twenty_writers_at_once_lose_nothing(place: str, tmp_path: Path) -> None
     program = f"""
 import sys
 from pathlib import Path
-from kentry.results.recording import write_recording
 from kentry.store.store import Store
-from kentry.study import history
 from tests.unit.store.test_store import made
 first = 1000 + 2 * int(sys.argv[1])
 own = made(Path({str(tmp_path)!r}, sys.argv[1]), 7, *range(first, first + 2))
