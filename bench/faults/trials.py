@@ -264,7 +264,7 @@ class Trials:
         # As whoever wrote it would: the inode is another one.
         file.unlink()
         file.write_bytes(damaged)
-        code, printed = in_a_child(work.words)
+        code, printed = in_a_child(work.words, self.works.environment)
         answer = self.works.answer(work, code, printed)
         what = f"{how} {file.relative_to(self.works.folder)}"
         if code not in (0, 2):

@@ -211,12 +211,13 @@ class Works:
         return self.server.processes() if self.server and own else []
 
 
-def in_a_child(words: tuple[str, ...]) -> tuple[int, str]:
+def in_a_child(words: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, str]:
     """The exit code and the output of a command, in a copy of this process."""
     out, out_of_child = os.pipe()
     child = os.fork()
     if child == 0:
         code, printed = 70, io.StringIO()
+        os.environ.update(environment)
         hidden = contextlib.redirect_stderr(io.StringIO())
         with contextlib.suppress(BaseException), hidden, contextlib.redirect_stdout(printed):
             code = kentry_main(list(words))
