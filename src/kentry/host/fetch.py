@@ -5,16 +5,20 @@ Proxies are those of http_proxy, https_proxy and no_proxy.
 """
 
 import errno
+import functools
 import http.client
 import os
 import socket
 import ssl
 import time
-import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import urllib3
+from urllib3.exceptions import HTTPError, IncompleteRead, ProtocolError
 
 from kentry.errors import FetchError
 from kentry.host import interrupt
@@ -103,17 +107,16 @@ def _fetch_rest(
 ) -> int:
     """Fetch what is missing after the first `come` bytes, or all; return how long the file is."""
     headers = {"User-Agent": "kentry", **({"Range": f"bytes={come}-"} if come else {})}
-    handler = urllib.request.ProxyHandler({**proxies, **urllib.request.getproxies()})
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 (callers look at schemes)
-    try:
-        answer = urllib.request.build_opener(handler).open(request, timeout=_PATIENCE_SECONDS)
-    except (OSError, http.client.HTTPException, ValueError) as err:
-        if getattr(err, "code", 0) == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+    answer = _open(url, headers, {**proxies, **urllib.request.getproxies()})
+    status = getattr(answer, "status", http.HTTPStatus.OK)
+    if status >= http.HTTPStatus.MULTIPLE_CHOICES:
+        answer.drain_conn()
+        if status == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()
-        raise _error(url, err) from err
-    is_rest = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+        raise _refusal(url, status, answer.reason)
+    is_rest = status == http.HTTPStatus.PARTIAL_CONTENT
     come = come if is_rest else 0
-    rest = getattr(answer, "length", 0) or 0
+    rest = getattr(answer, "length_remaining", 0) or 0
     check_room(part.parent, rest)
     meter.size = meter.size or come + rest
     meter.add(come)
@@ -124,6 +127,35 @@ def _fetch_rest(
             if come > size:
                 raise FetchError(f"{url} has more than the {size} bytes that it may have.", REMEDY)
     return come
+
+
+def _open(url: str, headers: Mapping[str, str], proxies: Mapping[str, str]) -> Any:
+    """What reads the file that `url` names; FetchError."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme == "file":
+            return Path(urllib.request.url2pathname(parts.path)).open("rb")
+        is_direct = urllib.request.proxy_bypass(parts.netloc)
+        pool = _pool("" if is_direct else proxies.get(parts.scheme, ""), os.getpid())
+        return pool.request("GET", url, headers=headers, preload_content=False)
+    except (OSError, ValueError, HTTPError) as err:
+        raise _error(url, err) from err
+
+
+@functools.cache
+def _pool(proxy: str, process: int) -> urllib3.PoolManager:
+    """Connections of a process through a proxy, or through none, that stay open.
+
+    A hundred packages are fetched from one mirror: its name is looked up once for all of them.
+    """
+    retries = urllib3.Retry(total=None, connect=0, read=0, redirect=5, status=0, other=0)
+    more: dict[str, Any] = {"timeout": _PATIENCE_SECONDS, "retries": retries}
+    if not proxy:
+        return urllib3.PoolManager(**more)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    auth = urllib.parse.unquote(urllib3.util.parse_url(proxy).auth or "")
+    credentials = urllib3.make_headers(proxy_basic_auth=auth or None)
+    return urllib3.ProxyManager(proxy, proxy_headers=credentials, **more)
 
 
 def _chunks(url: str, answer: Any) -> Iterator[bytes]:
@@ -137,23 +169,27 @@ def _chunks(url: str, answer: Any) -> Iterator[bytes]:
                 if come < _LEAST_BYTES:
                     raise TimeoutError
                 began, come = time.monotonic(), 0
-    except (OSError, http.client.HTTPException) as err:
+    except (OSError, HTTPError) as err:
         raise _error(url, err) from err
-    if getattr(answer, "length", 0):
-        raise _PassingError(f"{url} could not be fetched: the connection broke off.", REMEDY)
 
 
-def _error(url: str, err: Exception) -> FetchError:
+def _refusal(url: str, status: int, reason: str | None) -> FetchError:
+    """Return the error that says with which status a server refused `url`."""
+    passing = status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
+    passing |= status in (416, 429)  # the range is wrong, or requests come too fast
+    kind = MissingError if status in (404, 410) else _PassingError if passing else FetchError
+    return kind(f"{url} could not be fetched: HTTP status {status}, {reason}.", REMEDY)
+
+
+def _error(url: str, err: BaseException) -> FetchError:
     """Return the error that says why `url` could not be fetched."""
     kind: type[FetchError] = FetchError
-    cause = err.reason if isinstance(err, urllib.error.URLError) else err
+    # urllib3's errors say around it what happened.
+    cause = err
+    while isinstance(cause, HTTPError) and (cause.__cause__ or cause.__context__):
+        cause = cause.__cause__ or cause.__context__ or cause
     reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-    if isinstance(err, urllib.error.HTTPError):
-        reason = f"HTTP status {err.code}, {err.reason}"
-        passing = err.code >= http.HTTPStatus.INTERNAL_SERVER_ERROR
-        passing |= err.code in (416, 429)  # the range is wrong, or requests come too fast
-        kind = MissingError if err.code in (404, 410) else _PassingError if passing else FetchError
-    elif isinstance(cause, FileNotFoundError):
+    if isinstance(cause, FileNotFoundError):
         kind = MissingError
     elif isinstance(cause, TimeoutError):
         kind, reason = _SilentError, "the server is silent or too slow"
@@ -161,8 +197,10 @@ def _error(url: str, err: Exception) -> FetchError:
         kind, reason = UnreachableError, f"no network, or no such host ({reason})"
     elif isinstance(cause, ConnectionRefusedError) or getattr(cause, "errno", 0) in _NO_WAY:
         kind = UnreachableError
-    elif isinstance(cause, ConnectionError | http.client.HTTPException):
+    elif isinstance(cause, IncompleteRead):
+        kind, reason = _PassingError, "the connection broke off"
+    elif isinstance(cause, ConnectionError | http.client.HTTPException | ProtocolError):
         kind = _PassingError
     elif isinstance(cause, ssl.SSLCertVerificationError):
         reason = f"its certificate is not valid: {cause.verify_message}"
-    return kind(f"{url} could not be fetched: {reason}.", REMEDY)
+    return kind(f"{url} could not be fetched: {reason.rstrip('.')}.", REMEDY)

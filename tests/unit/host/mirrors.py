@@ -93,6 +93,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, folder: Path) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folder = folder
+        self.connections = 0
         self.asked: list[tuple[str, str]] = []  # the path, or a proxy's whole URL, and its range
         self.answers: dict[str, list[Callable[[_Handler, bytes], None]]] = {}
 
@@ -103,6 +104,12 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(SimpleHTTPRequestHandler):
     server: Server
+    # Connections stay open.
+    protocol_version = "HTTP/1.1"
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections += 1
 
     def do_GET(self) -> None:
         self.server.asked.append((self.path, self.headers.get("Range", "")))
@@ -110,7 +117,7 @@ class _Handler(SimpleHTTPRequestHandler):
         if "://" not in self.path:
             file = self.server.folder / self.path.lstrip("/")
         if not file.is_file():
-            self.send_error(404)
+            self.begin(404, 0)
             return
         data = file.read_bytes()
         for end, answers in self.server.answers.items():
@@ -134,6 +141,7 @@ def cut(handler: _Handler, data: bytes) -> None:
     """Break off after half of the file."""
     handler.begin(200, len(data))
     handler.wfile.write(data[: len(data) // 2])
+    handler.close_connection = True
 
 
 def whole(handler: _Handler, data: bytes) -> None:

@@ -402,6 +402,13 @@ def test_a_closure(
     assert server.asked == []
 
 
+def test_one_connection_brings_all_packages(needs: mirrors.Archive, server: Server) -> None:
+    files = bookworm().download_closure(["top", "exact"], SAID)
+    # The lists, and what failed, too.
+    assert len(server.asked) > len(files) == 7
+    assert server.connections == 1
+
+
 def test_a_closure_that_cannot_be_had(needs: mirrors.Archive, server: Server) -> None:
     with pytest.raises(UserError, match="'absent'"):
         bookworm().download_closure(["absent"], SAID)
