@@ -8,10 +8,8 @@ the kernel, so those are differences, and functions.
 import json
 import re
 import subprocess
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,10 +17,12 @@ from kentry.arch import ARCHES
 from kentry.arch.processors import MAX, find_processor, table
 from kentry.boot.console import boot
 from kentry.boot.emulator import CHOICES, boot_argv, kernel_words, machine_argv
-from kentry.boot.exact import ExactOptions, emulator_of
+from kentry.boot.exact import ExactOptions, QemuRunner, emulator_of
 from kentry.boot.initramfs import build_initramfs
+from kentry.count.recorder import measure
 from kentry.host.cache import kept_file
 from kentry.host.process import run
+from kentry.results.recording import Recording
 from tests import ROOT
 from tests.places import silent
 from tests.processes import PATIENCE
@@ -64,65 +64,66 @@ LOOP, PTI = 80, 10
 
 
 @cache
-def recorded(arch: str, cpu: str = MAX, *words: str, spec: str = KERNEL) -> dict[str, Any]:
-    processor = () if cpu == MAX else ("--cpu", cpu)
-    words = ("record", spec, "--arch", arch, "--case", "getppid", *processor, *words)
-    return dict(json.loads(kentry(*words, "--json", "-q").stdout))
+def recorded(arch: str, cpu: str = MAX, append: str = "") -> Recording:
+    """One boot: what it counts is in all contexts."""
+    options = ExactOptions(("getppid",), 100, 16, rounds=1, cpu=cpu, append=append)
+    with timed(f"{KERNEL} ({arch}) on {cpu} {append}"):
+        return measure(fetched(KERNEL, arch), QemuRunner(ARCHES[arch]), options, silent)
 
 
-def count(document: Mapping[str, Any]) -> int:
-    return int(document["cases"][0]["metrics"]["instructions"]["value"])
+def count(found: Recording) -> int:
+    return int(found.cases[0].metrics["instructions"].value)
 
 
-def functions(document: Mapping[str, Any]) -> dict[str, int]:
-    return {row["name"]: row["instructions"] for row in document["cases"][0]["functions"]}
+def words_of(found: Recording) -> list[str]:
+    return str(found.target["mitigations"]).split()
 
 
-def words_of(document: Mapping[str, Any]) -> list[str]:
-    return str(document["target"]["mitigations"]).split()
-
-
-def test_a_cortex_a76_executes_the_loop_over_its_branch_history(tmp_path: Path) -> None:
+def test_a_cortex_a76_executes_the_loop_over_its_branch_history() -> None:
     of_max, of_core = recorded("arm64", MAX), recorded("arm64", "cortex-a76")
-    assert of_max["target"]["processor"] == "max"
-    assert of_core["target"]["processor"] == "cortex-a76"
+    assert of_max.target["processor"] == "max"
+    assert of_core.target["processor"] == "cortex-a76"
     vectors = "__bp_harden_el1_vectors"
-    assert vectors not in functions(of_max)
-    assert functions(of_core)[vectors] == LOOP
+    assert vectors not in dict(of_max.cases[0].functions)
+    assert dict(of_core.cases[0].functions)[vectors] == LOOP
     # max has pointer authentication, which a Cortex-A76 has not: that is less.
     assert 0 < count(of_core) - count(of_max) < LOOP
     assert "bhb=loop-of-24" in words_of(of_core)
     assert not [word for word in words_of(of_max) if word.startswith("bhb")]
-    # The same by the spec; and the kernel can be told not to.
+    # The kernel can be told not to.
+    without = recorded("arm64", "cortex-a76", "nospectre_bhb")
+    assert vectors not in dict(without.cases[0].functions)
+    assert count(without) < count(of_core) - LOOP
+    # The same by the spec.  Two processors are said before a function is blamed.
     spec = f"{KERNEL},cpu=cortex-a76"
-    assert recorded("arm64", MAX, spec=spec)["cases"] == of_core["cases"]
-    without = recorded("arm64", MAX, spec=f"{spec},append=nospectre_bhb")
-    assert vectors not in functions(without) and count(without) < count(of_core) - LOOP
-    # Two processors are said before a function is blamed.
     done = kentry("diff", KERNEL, spec, "--arch", "arm64", "--case", "getppid", "-q")
     said, _, table = done.stdout.partition("getppid ")
     assert "two processors" in said and vectors not in said and vectors in table
+    assert re.search(rf"\b{count(of_max)}\b.*\b{count(of_core)}\b", table)
 
 
 def test_page_table_isolation_is_a_word_or_a_skylake() -> None:
     of_max = recorded("x86_64", MAX)
-    isolated = recorded("x86_64", MAX, "--append", "pti=on")
+    isolated = recorded("x86_64", MAX, "pti=on")
     of_core = recorded("x86_64", "Skylake-Server-v1")
     assert count(isolated) - count(of_max) == PTI
     assert count(of_core) > count(isolated)
     assert "meltdown=PTI" in words_of(of_core)
     assert "meltdown=PTI" not in words_of(of_max)
-    assert "pti=on" in isolated["target"]["cmdline"].split()
+    assert "pti=on" in isolated.target["cmdline"].split()
     switches = [
-        sum("cr3" in insn[2] for insn in document["code"]["instructions"])
-        for document in (of_max, isolated, of_core)
+        sum("cr3" in instruction.text for instruction in found.code)
+        for found in (of_max, isolated, of_core)
     ]
     assert switches[0] == 0 and switches[1] == switches[2] > 0
 
 
 def test_a_core_is_priced_on_the_path_that_it_executes() -> None:
-    own = recorded("arm64", MAX, "--core", "cortex-a76,apple-m1")
-    kept = recorded("arm64", MAX, "--core", "cortex-a76,apple-m1", "--cpu", MAX)
+    words = ("record", KERNEL, "--arch", "arm64", "--case", "getppid", "--json", "-q")
+    own, kept = (
+        json.loads(kentry(*words, "--core", "cortex-a76,apple-m1", *more).stdout)
+        for more in ((), ("--cpu", MAX))
+    )
     for document, processor, elsewhere in (
         (own, "cortex-a76", "apple-m1"),
         (kept, "max", "cortex-a76 or apple-m1"),
@@ -137,30 +138,30 @@ def test_a_core_is_priced_on_the_path_that_it_executes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "cpu", "words", "getppid", "mitigations"),
+    ("arch", "cpu", "append", "getppid", "mitigations"),
     [
-        ("arm64", "max", (), 312, set()),
-        ("arm64", "rpi5", (), 386, {"bhb=loop-of-24"}),
-        ("x86_64", "max", (), 309, set()),
-        ("x86_64", "max", ("--append", "pti=on"), 319, set()),
-        ("x86_64", "Skylake-Server-v1", (), 324, {"meltdown=PTI"}),
-        ("x86_64", "skylake", (), None, {"retbleed=IBRS", "mds=Clear-CPU-buffers"}),
-        ("x86_64", "cascadelake", (), None, {"bhi=SW-loop"}),
-        ("x86_64", "zen3", (), None, {"spec_rstack_overflow=Safe-RET", "tsa=Clear-CPU-buffers"}),
-        ("riscv64", "visionfive2", (), None, set()),
+        ("arm64", "max", "", 312, set()),
+        ("arm64", "rpi5", "", 386, {"bhb=loop-of-24"}),
+        ("x86_64", "max", "", 309, set()),
+        ("x86_64", "max", "pti=on", 319, set()),
+        ("x86_64", "Skylake-Server-v1", "", 324, {"meltdown=PTI"}),
+        ("x86_64", "skylake", "", None, {"retbleed=IBRS", "mds=Clear-CPU-buffers"}),
+        ("x86_64", "cascadelake", "", None, {"bhi=SW-loop"}),
+        ("x86_64", "zen3", "", None, {"spec_rstack_overflow=Safe-RET", "tsa=Clear-CPU-buffers"}),
+        ("riscv64", "visionfive2", "", None, set()),
     ],
 )
 def test_a_kernel_boots_on_it_and_switches_on_what_it_needs(
-    arch: str, cpu: str, words: tuple[str, ...], getppid: int | None, mitigations: set[str]
+    arch: str, cpu: str, append: str, getppid: int | None, mitigations: set[str]
 ) -> None:
-    document = recorded(arch, cpu, *words)
-    assert getppid in (None, count(document))
-    assert document["target"]["processor"] == cpu
-    assert mitigations <= set(document["target"]["mitigations"].split())
+    found = recorded(arch, cpu, append)
+    assert getppid in (None, count(found))
+    assert found.target["processor"] == cpu
+    assert mitigations <= set(words_of(found))
 
 
 def test_the_clearing_of_the_branch_history_is_executed_where_the_kernel_uses_it() -> None:
-    assert "clear_bhb_loop" in functions(recorded("x86_64", "icelake"))
+    assert "clear_bhb_loop" in dict(recorded("x86_64", "icelake").cases[0].functions)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -88,26 +89,30 @@ def _check_sums(document: dict[str, Any]) -> None:
         assert sum(count for _, count in case["paths"][0]["runs"]) == metric["value"]
 
 
+@cache
+def plain(arch: str) -> tuple[Recording, str]:
+    """One boot of calls that do nothing, and what its console said."""
+    cases = (*NULL_CALLS, *(f"getpid@{name}" for name in find_arch(arch).entries[1:]))
+    with tempfile.TemporaryDirectory() as folder, timed(f"{KERNEL} ({arch}), {len(cases)} cases"):
+        console = Path(folder, "console")
+        options = ExactOptions(cases, 100, 16, rounds=1, console_file=console)
+        # Else it prints errors alone.
+        target = WithWords(find_arch(arch), ("ignore_loglevel",))
+        found = measure(fetched(KERNEL, arch), target, options, silent)
+        return found, console.read_text(errors="replace")
+
+
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_hundred_repeats_have_no_spread(arch: str) -> None:
-    kernel = fetched(KERNEL, arch)
-    result = recorded(kernel, ExactOptions(NULL_CALLS, 100, 16, rounds=1))
-    for case in result.cases:
+    for case in plain(arch)[0].cases:
         assert len(case.metrics["instructions"].samples) == 1, case.name
         assert len(case.paths) == 1, case.name
 
 
 @pytest.mark.parametrize("arch", ARCHES)
-def test_the_tables_of_patched_code_are_those_that_the_kernel_reads(
-    arch: str, tmp_path: Path
-) -> None:
-    kernel, console = fetched(KERNEL, arch), tmp_path / "console"
-    options = ExactOptions(("getppid",), 100, 16, rounds=1, console_file=console)
-    # Else it prints errors alone.
-    target = WithWords(find_arch(arch), ("ignore_loglevel",))
-    with timed(f"{KERNEL} ({arch}), getppid"):
-        found = measure(kernel, target, options, silent)
-    said = re.search(r"ftrace: allocating (\d+) entries", console.read_text(errors="replace"))
+def test_the_tables_of_patched_code_are_those_that_the_kernel_reads(arch: str) -> None:
+    kernel, (found, console) = fetched(KERNEL, arch), plain(arch)
+    said = re.search(r"ftrace: allocating (\d+) entries", console)
     assert said
     assert {one.section: one.starts.size for one in read_tables(kernel)}["__mcount_loc"] == int(
         said[1]
@@ -137,9 +142,8 @@ def test_diff_of_two_kernels_adds_up_and_names_what_it_counts() -> None:
 
 
 def test_both_entry_instructions_of_x86() -> None:
-    kernel = fetched(KERNEL, "x86_64")
-    result = recorded(kernel, ExactOptions(("getpid", "getpid@int80"), 100, rounds=1))
-    by_syscall, by_int80 = result.cases
+    by_syscall, by_int80 = (plain("x86_64")[0].case(name) for name in ("getpid", "getpid@int80"))
+    assert by_syscall and by_int80
     assert by_syscall.metrics["instructions"].value != by_int80.metrics["instructions"].value
     assert any("int80" in name for name, _ in by_int80.functions)
     assert not any("int80" in name for name, _ in by_syscall.functions)
@@ -167,9 +171,9 @@ def randomised(arch: str) -> Recording:
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_randomising_costs_more_and_shows_its_refill(arch: str) -> None:
-    steady = recorded(fetched(KERNEL, arch), ExactOptions(("getppid",), rounds=1))
     random = randomised(arch)
-    before, after = steady.cases[0], random.cases[0]
+    before, after = plain(arch)[0].case("getppid"), random.cases[0]
+    assert before
     assert after.metrics["instructions"].value > before.metrics["instructions"].value
     assert {c["kind"] for c in random.caveats} >= {"randomised"}
     # KASLR moved the kernel, and the names are found all the same.
@@ -187,8 +191,7 @@ def test_the_machines_own_counter_counts_what_the_plugin_counts(arch: str) -> No
     """In a boot without the plugin: one call, two, a chain, and on x86-64 REP and int80."""
     compat = [f"getppid@{name}" for name in find_arch(arch).entries[1:]]
     cases = ("getppid", "pipe", "openat+close", "read-4k", *compat)
-    with timed(f"{KERNEL} ({arch}) with --self-check, two boots"):
-        recording = recorded(fetched(KERNEL, arch), ExactOptions(cases=cases, check=True))
+    recording = recorded(fetched(KERNEL, arch), ExactOptions(cases, rounds=1, check=True))
     for case in recording.cases:
         assert case.checked == find_arch(arch).counter.name
         # The blocks have a context of their own.
@@ -198,7 +201,8 @@ def test_the_machines_own_counter_counts_what_the_plugin_counts(arch: str) -> No
 
 
 def test_the_machines_own_counter_finds_one_instruction_too_many() -> None:
-    kernel, options = fetched(KERNEL, "arm64"), ExactOptions(cases=("getppid",), check=True)
+    kernel = fetched(KERNEL, "arm64")
+    options = ExactOptions(cases=("getppid",), rounds=1, check=True)
 
     class OneTooMany(QemuRunner):
         def run(self, kernel: Kernel, options: ExactOptions, update: Update) -> GuestRun:

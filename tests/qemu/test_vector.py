@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kentry.count.recorder import measure
 from kentry.kernels import build
 from kentry.kernels.config import Request
 from kentry.kernels.resolve import line_up
+from kentry.results.recording import CaseResult, Recording
 from tests.builders import validate
 from tests.places import silent
 from tests.processes import PATIENCE
@@ -53,34 +55,52 @@ def counts(document: dict[str, Any]) -> dict[str, int]:
     return {case["name"]: case["metrics"]["instructions"]["value"] for case in document["cases"]}
 
 
-def events(document: dict[str, Any], name: str) -> dict[tuple[str, str], int]:
-    [case] = [case for case in document["cases"] if case["name"] == name]
-    return {(one["name"], one["cause"]): one["times"] for one in case["events"]}
+USES = ("none", "once", "each", "after")
 
 
-def functions(document: dict[str, Any], name: str) -> dict[str, int]:
-    [case] = [case for case in document["cases"] if case["name"] == name]
-    return {one["name"]: one["instructions"] for one in case["functions"]}
+@cache
+def of_null_calls(arch: str) -> Recording:
+    """One boot: what it counts is in all contexts."""
+    with_units = () if arch == "x86_64" else tuple(f"getppid+vec={use}" for use in USES)
+    more = {
+        "arm64": tuple(f"getpid+vec={use}" for use in USES),
+        "riscv64": ("pipe-4k+vec=after",),
+    }.get(arch, ("getppid+vec=none",))
+    options = ExactOptions(("getppid", *with_units, *more), 100, 16, rounds=1)
+    with timed(f"{KERNEL} ({arch}), getppid in each state of vectors"):
+        return measure(fetched(KERNEL, arch), QemuRunner(find_arch(arch)), options, silent)
+
+
+def counts_of(found: Recording) -> dict[str, float]:
+    return {case.name: case.metrics["instructions"].value for case in found.cases}
+
+
+def case_of(found: Recording, name: str) -> CaseResult:
+    case = found.case(name)
+    assert case
+    return case
+
+
+def events(found: Recording, name: str) -> dict[tuple[str, str], int]:
+    return {(one.name, one.cause): one.times for one in case_of(found, name).events or ()}
 
 
 @pytest.mark.parametrize("arch", ARCHES)
 def test_a_task_without_vectors_costs_what_the_plain_case_does(arch: str) -> None:
-    fetched(KERNEL, arch)
-    found = counts(recorded(KERNEL, arch, "--case", "getppid,getppid+vec=none"))
+    found = counts_of(of_null_calls(arch))
     assert found["getppid"] == found["getppid+vec=none"]
 
 
 def test_riscv_discards_at_every_call_and_saves_for_a_copy() -> None:
-    fetched(KERNEL, "riscv64")
-    document = recorded(KERNEL, "riscv64", "--case", "getppid+vec=*,pipe-4k+vec=after")
-    found = counts(document)
-    assert events(document, "getppid+vec=none") == {}
-    assert events(document, "getppid+vec=once") == {("discard", "syscall"): 1}
+    all_uses = of_null_calls("riscv64")
+    found = counts_of(all_uses)
+    assert events(all_uses, "getppid+vec=none") == {}
+    assert events(all_uses, "getppid+vec=once") == {("discard", "syscall"): 1}
     # The posted series' subject, and all of it in the function that the discard is inlined into.
-    none, once = (functions(document, f"getppid+vec={use}") for use in ("none", "once"))
+    none, once = (dict(case_of(all_uses, f"getppid+vec={use}").functions) for use in USES[:2])
     added = {name: once[name] - none.get(name, 0) for name in once if once[name] != none.get(name)}
     assert added == {"do_trap_ecall_u": found["getppid+vec=once"] - found["getppid+vec=none"]}
-    assert events(document, "pipe-4k+vec=after") == {
+    assert events(all_uses, "pipe-4k+vec=after") == {
         ("discard", "syscall"): 2,
         ("kernel-use", "user copy"): 2,
         ("save", "user copy"): 2,
@@ -115,15 +135,16 @@ def test_the_matrix_is_whole_and_counts_what_its_cases_alone_count(arch: str) ->
     whole = recorded(KERNEL, arch, "--matrix", "vector", "--paths", "4")
     assert len(whole["cases"]) >= 60
     assert not [one for one in whole["caveats"] if one["kind"] in ("case-failed", "case-absent")]
-    alone = counts(recorded(KERNEL, arch, "--case", "getppid+vec=*"))
-    assert len(alone) >= 4 and alone.items() <= counts(whole).items()
+    alone = counts_of(of_null_calls(arch))
+    for name in (f"getppid+vec={use}" for use in USES):
+        assert counts(whole)[name] == alone[name]
 
 
 def test_fp_pidbench_and_the_guests_clock_agree(tmp_path: Path, get_emulator: GetEmulator) -> None:
     """The selftests' own program, timed by the guest's counter, which counts instructions."""
     kernel = fetched(KERNEL, "arm64")
     source(BASE_SPEC)
-    found = counts(recorded(KERNEL, "arm64", "--case", "getpid+vec=*"))
+    found = counts_of(of_null_calls("arm64"))
     ticks = _ticks(_fp_pidbench(tmp_path), kernel.image, tmp_path, get_emulator)
     for label, name, loop in (
         ("No SVE", "getpid+vec=none", LOOP),
