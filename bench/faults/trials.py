@@ -260,8 +260,7 @@ class Trials:
     def damage(self, number: int) -> None:
         """A command has all it needs, and a file of that is damaged."""
         rng = random.Random(f"{self.seed} damage {number}")
-        # `record` boots again, and a trace is made again, whatever there is.
-        works = [work for work in self.works.all if work.name not in ("record", "trace")]
+        works = [work for work in self.works.all if work.reads]
         work = works[number % len(works)]
         self._now = work.name
         wanted = self.wanted(work)
@@ -271,7 +270,8 @@ class Trials:
         # As whoever wrote it would: the inode is another one.
         file.unlink()
         file.write_bytes(damaged)
-        code, printed = in_a_child(work.words, self.works.environment)
+        self.works.forget(work, cached=False)
+        code, printed = in_a_child(work.again or work.words, self.works.environment)
         answer = self.works.answer(work, code, printed)
         what = f"{how} {file.relative_to(self.works.folder)}"
         if code not in (0, 2):
@@ -311,6 +311,10 @@ def damages(rng: random.Random, content: bytes, other: bytes) -> Iterator[tuple[
         at, bit = rng.randrange(len(content)), 1 << rng.randrange(8)
         yield "bit flipped in", content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
         yield "cut", content[: rng.randrange(len(content))]
+    # What reads it may find nothing wrong with its form.
+    if digits := [at for at, byte in enumerate(content) if byte in b"0123456789"]:
+        at, digit = rng.choice(digits), b"%d" % rng.randrange(10)
+        yield "digit changed in", content[:at] + digit + content[at + 1 :]
 
 
 def take_terminal() -> None:

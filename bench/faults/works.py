@@ -26,8 +26,8 @@ from kentry.cli import main as kentry_main
 from kentry.results.recording import read_recording, write_recording
 
 KENTRY = (sys.executable, "-m", "kentry")
-# What no two runs share.
-VOLATILE = {"command", "seconds"}
+# What no two runs share; a commit that is measured anew is another step of a bisection.
+VOLATILE = {"command", "seconds", "steps"}
 # Seconds that a command may take at most.
 PATIENCE = 1800.0
 GOLDEN = ROOT / "tests" / "golden" / "arm64-6.12.json"
@@ -54,24 +54,27 @@ METER = 'sleep 0.1; git -C {tree} show "$1:recording.json" > "$2"'
 class Work:
     """A command; `forgets` are folders that are not there before it; `made` is what it makes.
 
-    `reads` are folders whose files it may read.  One that `boots` starts QEMU.  `in_cache` says
-    that all that it writes is there; `database`, that it fills the server's.
+    `reads` are folders of the cache's, or beside it, whose files it believes when it runs again.
+    One that `boots` starts QEMU.  `in_cache` says that all that it writes is there; `database`,
+    that it fills the server's.  `again` gives its answer from what is there, if another does.
     """
 
     name: str
     words: tuple[str, ...]
     forgets: tuple[str, ...] = ()
     made: str = ""
-    reads: tuple[str, ...] = ("recordings", "kernels", "archive")
+    reads: tuple[str, ...] = ()
     boots: bool = False
     in_cache: bool = True
     database: bool = False
+    again: tuple[str, ...] = ()
 
 
 class Works:
     """The commands, with what they need in `folder`, and with a database if there is a server.
 
-    Without a `cache` it is in the folder, and a command's results can be forgotten.
+    Without a `cache` it is in the folder, and a command's results can be forgotten.  Those that
+    boot kernels are left out unless `booting`, those that build them unless `building`.
     """
 
     def __init__(
@@ -80,28 +83,33 @@ class Works:
         server: postgres.Server | None = None,
         cache: Path | None = None,
         *,
+        booting: bool = True,
         building: bool = False,
     ) -> None:
         self.folder, self.cache, self.server = folder, cache or folder / "cache", server
         self.environment = {**os.environ, "KENTRY_CACHE": str(self.cache)}
-        self.all = [*self._booting(), *self._of_stores(), self._bisection()]
+        own = self._booting() if booting else []
+        self.all = [*own, *self._of_stores(), self._bisection()]
         self.building = self._building() if building else []
-        # The kernels are fetched now.
-        for kernel in KERNELS:
-            self.run(("record", kernel, *MEASURED, "-o", str(folder / "old.json")))
 
     def _booting(self) -> list[Work]:
+        # The kernels are fetched now.
+        for kernel in KERNELS:
+            self.run(("record", kernel, *MEASURED, "-o", str(self.folder / "old.json")))
         (self.folder / "budgets.toml").write_text(BUDGETS)
         check = ("--budget", str(self.folder / "budgets.toml"))
-        one, both, forgets = (KERNELS[1], *MEASURED), (*KERNELS, *MEASURED), ("cache/recordings",)
-        images = ("workloads", "images", "userland", "kernels", "archive")
+        one, both = (KERNELS[1], *MEASURED), (*KERNELS, *MEASURED)
+        kernels = ("kernels", "archive")
+        images = ("workloads", "images", "userland", *kernels)
+        forgets, reads = ("cache/recordings",), ("recordings", *kernels)
         program, trace = ("--", "/bin/true"), str(self.folder / "trace.parquet")
         return [
+            # It boots again, whatever there is; so does a trace.
             Work("record", ("record", *one), forgets, boots=True),
-            Work("diff", ("diff", *both), forgets, boots=True),
-            Work("log", ("log", *both), forgets, boots=True),
-            Work("annotate", ("annotate", *one), forgets, boots=True),
-            Work("check", ("check", *one, *check), forgets, boots=True),
+            Work("diff", ("diff", *both), forgets, reads=reads, boots=True),
+            Work("log", ("log", *both), forgets, reads=reads, boots=True),
+            Work("annotate", ("annotate", *one), forgets, reads=reads, boots=True),
+            Work("check", ("check", *one, *check), forgets, reads=reads, boots=True),
             Work(
                 *("run", ("run", KERNELS[1], *ON, *program), ("cache/workloads",)),
                 reads=images,
@@ -110,7 +118,6 @@ class Works:
             Work(
                 *("trace", ("vector", "trace", KERNELS[1], *ON[:2], "-o", trace, *program)),
                 made=trace,
-                reads=images,
                 boots=True,
                 in_cache=False,
             ),
@@ -122,20 +129,22 @@ class Works:
         self._put(Path(many), MANY)
         self._put(self.folder / "few", FEW)
         self.run(("store", "add", whole, str(self.folder / "few")))
-        places = ("../whole", "compared")
         works = [
-            Work("store add", ("store", "add", store, many), ("store",), reads=places),
-            Work("store export", ("store", "export", whole, export), ("export",), export, places),
+            Work("store add", ("store", "add", store, many), ("store",)),
+            Work(
+                *("store export", ("store", "export", whole, export), ("export",), export),
+                reads=("../whole",),
+            ),
             Work(
                 *("history", ("history", whole, "-o", site), ("cache/compared", "site"), site),
-                reads=places,
+                reads=("../whole", "compared"),
             ),
         ]
         if self.server:
             place = f"{self.server.url}/{DATABASE}?objects={self.folder / 'objects'}"
             words = ("store", "add", place, many)
             name = "store add to a database"
-            works.append(Work(name, words, ("objects",), reads=places, database=True))
+            works.append(Work(name, words, ("objects",), database=True))
         return [replace(work, in_cache=False) for work in works]
 
     def _bisection(self) -> Work:
@@ -148,9 +157,11 @@ class Works:
             write_recording(recording({"getppid": functions}), tree / "recording.json")
             sources.commit(tree, f"commit {number}", {f"file{number}": "x"})
         meter = script(self.folder / "meter", METER.format(tree=tree))
-        first, own = f"master~{COMMITS - 1}", ("--tree", str(tree), "--meter", str(meter))
-        words = ("--good", first, "--bad", "master", *own, "--json")
-        return Work("bisect", ("bisect", *words), ("cache/bisections",), reads=("bisections",))
+        bisect = ("bisect", "--tree", str(tree), "--json")
+        words = ("--good", f"master~{COMMITS - 1}", "--bad", "master", "--meter", str(meter))
+        places, again = ("bisections",), (*bisect, "--continue")
+        forgets = ("cache/bisections",)
+        return Work("bisect", (*bisect, *words), forgets, reads=places, again=again)
 
     def _building(self) -> list[Work]:
         """What builds kernels; their sources and the compiler's cache stay."""
@@ -196,10 +207,11 @@ class Works:
             return code, status, text
         return code, without(json.loads(printed)) if code == 0 else printed
 
-    def forget(self, work: Work) -> None:
-        """Takes away what the command makes, so that it has to do all of it."""
+    def forget(self, work: Work, *, cached: bool = True) -> None:
+        """Takes away what the command makes, so that it has to do all of it, or what is cached."""
         for name in work.forgets:
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+            if cached or not name.startswith("cache/"):
+                shutil.rmtree(self.folder / name, ignore_errors=True)
         if work.made and Path(work.made).is_file():
             Path(work.made).unlink()
         if work.database and self.server:

@@ -1,22 +1,53 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A command that the harness runs in a copy of itself is the same as one in a shell."""
+"""The harness of make faults: what it damages is what a command reads, and it sees what follows."""
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 from bench.faults import works
+from bench.faults.trials import Trials
 
 
-def test_a_command_in_a_child_has_the_caches_of_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    def command(words: list[str]) -> int:
-        print(os.environ["KENTRY_CACHE"], *words)
-        return 3
+class Believing(works.Works):
+    """One command, which prints two files of the cache, whatever they are."""
 
-    monkeypatch.setattr(works, "kentry_main", command)
-    assert works.in_a_child(("diff",), {"KENTRY_CACHE": "/c"}) == (3, "/c diff\n")
-    assert os.environ.get("KENTRY_CACHE") != "/c"
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.cache = folder, folder / "cache"
+        self.environment = {"KENTRY_CACHE": str(self.cache)}
+        self.all = [works.Work("print", ("print",), reads=("stored",))]
+
+    def run(self, words: tuple[str, ...], **more: str) -> tuple[int, str, str]:
+        return (*works.in_a_child(words, self.environment | more), "")
+
+
+def printing(words: list[str]) -> int:
+    files = sorted(Path(os.environ["KENTRY_CACHE"], "stored").iterdir())
+    print(json.dumps([file.read_bytes().hex() for file in files]))
+    return 0
+
+
+def test_damage_that_a_command_believes_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(works, "kentry_main", printing)
+    stored = {"1.json": b'{"count": 12}', "2.json": b'{"count": 345678}'}
+    trials = Trials(Believing(tmp_path), seed=1)
+    folder, users = trials.works.cache / "stored", tmp_path / "users"
+    monkeypatch.setenv("KENTRY_CACHE", str(users))
+    for each in (folder, users / "stored"):
+        each.mkdir(parents=True)
+        for name, content in stored.items():
+            (each / name).write_bytes(content)
+    for number in range(20):
+        trials.damage(number)
+    # A file may be exchanged for itself, and a digit for the same one.
+    assert len(trials.wrong) > 12
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == stored
+    assert os.environ["KENTRY_CACHE"] == str(users)
 
 
 def test_a_command_that_raises_in_a_child_is_an_error_of_kentrys(
