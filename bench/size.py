@@ -23,11 +23,11 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 641,
     "arch": 1656,
-    "boot": 2562,
+    "boot": 2588,
     "commands": 3763,
     "compare": 2394,
     "count": 1933,
-    "host": 2264,
+    "host": 2273,
     "importing": 448,
     "kernels": 4384,
     "machines": 1383,
@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6657,
     "stats": 693,
     "store": 357,
-    "study": 3551,
+    "study": 3546,
     "time": 1578,
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43411
+TESTS_BUDGET = 43450
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

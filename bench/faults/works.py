@@ -99,8 +99,8 @@ class Works:
         (self.folder / "budgets.toml").write_text(BUDGETS)
         check = ("--budget", str(self.folder / "budgets.toml"))
         one, both = (KERNELS[1], *MEASURED), (*KERNELS, *MEASURED)
-        kernels = ("kernels", "archive")
-        images = ("workloads", "images", "userland", *kernels)
+        kernels = ("kernels", "images", "archive")
+        images = ("workloads", "userland", "emulators", *kernels)
         forgets, reads = ("cache/recordings",), ("recordings", *kernels)
         program, trace = ("--", "/bin/true"), str(self.folder / "trace.parquet")
         return [

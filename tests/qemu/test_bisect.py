@@ -46,8 +46,8 @@ def bisect_words(history: History, *words: str) -> list[str]:
 
 
 def steps_of(state: Path) -> list[dict[str, Any]]:
-    file = state / "steps.jsonl"
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    file = state / "steps.json"
+    return list(json.loads(file.read_text())["steps"]) if file.exists() else []
 
 
 @pytest.fixture(scope="module")

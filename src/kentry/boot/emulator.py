@@ -11,6 +11,7 @@ memory and file size limited.
 """
 
 import contextlib
+import functools
 import os
 import platform
 import re
@@ -23,7 +24,14 @@ from kentry.arch import ARCHES, Arch, host_arch
 from kentry.arch.processors import Processor, machine_for, words_for
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.archive import RELEASES, Archive, Release
-from kentry.host.cache import cache_dir, fresh_folder, held
+from kentry.host.cache import (
+    cache_dir,
+    fresh_folder,
+    held,
+    read_manifest,
+    sha256_of,
+    write_json,
+)
 from kentry.host.packages import remedy
 from kentry.host.process import need, run
 from kentry.host.unpack import extract
@@ -173,8 +181,10 @@ def _copy(release: Release, update: Update) -> Path:
     archive = Archive(host_arch().debian, release)
     folder = cache_dir("emulators") / f"{release.name}-whole-{archive.arch}"
     with held(folder.with_name(f"{folder.name}.lock"), update, "another kentry that fetches QEMU"):
-        if folder.is_dir():
+        if _is_whole(folder):
             return folder
+        if folder.is_dir():
+            update(None, f"fetching QEMU again: {folder} is damaged, or an older kentry's")
         suite = next(suite for suite in release.suites if suite.endswith("-backports"))
         packages = sorted({arch.qemu_split_package for arch in ARCHES.values()})
         with fresh_folder(folder) as work, archive.locked(update):
@@ -183,7 +193,20 @@ def _copy(release: Release, update: Update) -> Path:
                 update(number / len(debs), f"unpacking {package.package}")
                 extract(deb, work, "Try again.")
                 deb.unlink()
+            # usr/bin has 160 MB of programs for other architectures.
+            names = {arch.qemu for arch in ARCHES.values()}
+            files = (file for file in work.rglob("*") if file.is_file() and not file.is_symlink())
+            read = [file for file in files if file.parent.name != "bin" or file.name in names]
+            hashes = {str(file.relative_to(work)): sha256_of(file) for file in read}
+            write_json(work / "manifest.json", {"sha256": hashes})
+        _is_whole.cache_clear()
     return folder
+
+
+@functools.cache
+def _is_whole(folder: Path) -> bool:
+    """Whether a copy's files are those that were unpacked: each process looks at them once."""
+    return bool(read_manifest(folder))
 
 
 KVM, TCG, ICOUNT = "kvm", "tcg", "icount"

@@ -145,7 +145,7 @@ def run(options: Options) -> int:
     state = commits.State(options.tree)
     if options.log:
         steps, provisional = (
-            tuple(commits.steps_in(state.folder)),
+            commits.steps_in(state.folder),
             commits.provisional_in(state.folder),
         )
         if not steps:

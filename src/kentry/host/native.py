@@ -15,7 +15,15 @@ from typing import Any, TypeVar, cast
 import kentry
 from kentry.arch import ARCHES, Arch
 from kentry.errors import MissingToolError, UserError
-from kentry.host.cache import cache_dir, read_bytes, scratch_folder, write_atomically
+from kentry.host.cache import (
+    cache_dir,
+    read_bytes,
+    read_manifest,
+    scratch_folder,
+    sha256_of,
+    write_atomically,
+    write_json,
+)
 from kentry.host.packages import missing
 from kentry.host.process import need, run
 from kentry.host.sandbox import STOPPED, Limits, confined
@@ -70,13 +78,13 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
             f"{file} is no C file, or larger than {_MOST_SOURCE_BYTES >> 20} MiB.",
             "Name a file like those in guest/cases/.",
         )
-    digest = hashlib.sha256(read_bytes(file))
+    digest = hashlib.sha256(arch.name.encode() + read_bytes(file))
     for source in sorted(_GUEST.rglob("*")):
         if source.is_file():
             digest.update(source.read_bytes())
     folder = cache_dir("probes", digest.hexdigest())
     probe = folder / f"probe-{arch.name}"
-    if probe.exists():
+    if read_manifest(folder):
         return probe
     with scratch_folder() as scratch:
         # The Makefile takes no name with a blank in it.
@@ -101,6 +109,7 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
                 errors,
             )
         write_atomically(probe, (scratch / probe.name).read_bytes())
+    write_json(folder / "manifest.json", {"sha256": {probe.name: sha256_of(probe)}})
     return probe
 
 

@@ -427,12 +427,13 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
 
     candidate, root = min(packages, key=distance)
     folder = cache_dir("configs") / f"{candidate.sha256[:16]}-{arch.name}"
-    if not (folder / "config").exists():
+    if not read_manifest(folder):
         with root.locked(update), fresh_folder(folder) as fresh:
             package = root.download(candidate, update)
             name = f"usr/src/{candidate.package}/config.{arch.debian}_none_{arch.debian}.xz"
             (fresh / "config").write_bytes(lzma.decompress(_content(package, name)))
             package.unlink()
+            write_json(fresh / "manifest.json", {"sha256": {"config": sha256_of(fresh / "config")}})
     return (folder / "config").read_text(encoding="utf-8")
 
 

@@ -81,7 +81,7 @@ def load(
         spec=spec,
         arch=arch.name,
         image=folder / facts["boot"] if facts["boot"] else image,
-        image_sha256=facts["boot_sha256"],
+        image_sha256=facts["sha256"].get("Image", facts["image_sha256"]),
         symbols=symbols,
         symbols_from=symbols_from,
         release=facts["banner"].split()[2],
@@ -119,11 +119,9 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
     data = b"" if digest else cache.read_at_most(image, *limits)
     digest = digest or hashlib.sha256(data).hexdigest()
     folder = cache.cache_dir("images", digest)
-    facts = cache.read_json(folder / "facts.json")
-    if facts.get("version") == _CACHE_VERSION and facts.get("image_sha256", digest) == digest:
-        with contextlib.suppress(OSError):
-            if not facts["boot"] or cache.sha256_of(folder / facts["boot"]) == facts["boot_sha256"]:
-                return folder, {**facts, "image_sha256": digest}
+    facts = cache.read_manifest(folder)
+    if facts.get("version") == _CACHE_VERSION and facts["image_sha256"] == digest:
+        return folder, facts
     update(None, f"unpacking {image.name}")
     data = data or cache.read_at_most(image, *limits)
     unpacked = payload.unpack(data, str(image))
@@ -141,10 +139,11 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
         "banner": payload.banner(unpacked.payload, str(image)),
         "build_id": payload.build_id(unpacked.payload),
         "boot": "Image" if wrapped else None,
-        "boot_sha256": cache.sha256_of(folder / "Image") if wrapped else digest,
         "config": "config" if config else None,
     }
-    cache.write_json(folder / "facts.json", facts)
+    written = filter(None, (facts["boot"], facts["config"]))
+    facts["sha256"] = {name: cache.sha256_of(folder / name) for name in written}
+    cache.write_json(folder / "manifest.json", facts)
     return folder, facts
 
 

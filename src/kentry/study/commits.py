@@ -5,6 +5,7 @@ A commit that touches nothing that another's kernel was made of is that kernel. 
 executed functions have the same object code takes the same path.  A killed run goes on.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -28,7 +29,7 @@ from kentry.count import cache
 from kentry.count.workload_cache import Program
 from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
 from kentry.host import interrupt
-from kentry.host.cache import cache_dir, held, read_json, write_atomically
+from kentry.host.cache import cache_dir, held, read_json, write_json
 from kentry.host.process import run
 from kentry.kernels import build, made_of, tree
 from kentry.kernels.config import Request
@@ -48,7 +49,7 @@ from kentry.stats.exact import UNDECIDED
 from kentry.study.plan import Outcome, StandIn, Unit, outcomes, perform, proof_of
 
 _LAST_CHARACTERS = 400
-_ASKED, _STEPS, _PROVISIONAL = "bisection.json", "steps.jsonl", "provisional.json"
+_ASKED, _STEPS, _PROVISIONAL = "bisection.json", "steps.json", "provisional.json"
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -401,7 +402,7 @@ class Commits:
 
     def keep_provisional(self, rows: Sequence[studies.Provisional]) -> None:
         """Writes down what the search has named before it is verified; nothing: all is."""
-        write_atomically(self._folder / _PROVISIONAL, msgspec.json.encode(rows))
+        write_json(self._folder / _PROVISIONAL, {"provisional": msgspec.to_builtins(rows)})
 
     def _show(self, fraction: float | None, now: str) -> None:
         # Python brings no Ctrl-C to threads.
@@ -452,8 +453,7 @@ class Commits:
                 self.steps[commit.name] = step = msgspec.structs.replace(step, value=own)
         if step.status == studies.MEASURED:
             write_recording(self._recordings[step.commit], self._file(step.commit))
-        rows = [json.dumps(msgspec.to_builtins(step)) + "\n" for step in self.steps.values()]
-        write_atomically(self._folder / _STEPS, "".join(rows))
+        write_json(self._folder / _STEPS, {"steps": msgspec.to_builtins([*self.steps.values()])})
         self.made += 1
         say(f"step {self.made} of about {max(self.made, self.expected)}: {step_line(step)}")
 
@@ -471,27 +471,22 @@ def step_line(step: studies.Step) -> str:
     return f"{step.commit[:12]} {value_text:>8} {step.subject[:40]}{how and f' ({how})'}"
 
 
-def steps_in(folder: Path) -> Iterator[studies.Step]:
-    """Yields the steps that a run wrote down; UserError where they are damaged."""
-    try:
-        lines = (folder / _STEPS).read_bytes().splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        try:
-            yield msgspec.json.decode(line, type=studies.Step)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as err:
-            raise UserError(f"{folder / _STEPS} is damaged.", "Remove it, and begin anew.") from err
+def steps_in(folder: Path) -> list[studies.Step]:
+    """Returns the steps that a run wrote down; none, and says so, where they are damaged."""
+    file = folder / _STEPS
+    with contextlib.suppress(KeyError, msgspec.ValidationError):
+        return msgspec.convert(read_json(file)["steps"], list[studies.Step])
+    if file.exists():
+        say(f"{file} is damaged: its commits are measured again")
+    return []
 
 
 def provisional_in(folder: Path) -> list[studies.Provisional]:
     """Returns what a search named and did not verify yet."""
-    try:
-        return msgspec.json.decode(
-            (folder / _PROVISIONAL).read_bytes(), type=list[studies.Provisional]
-        )
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
-        return []
+    with contextlib.suppress(KeyError, msgspec.ValidationError):
+        kept = read_json(folder / _PROVISIONAL)["provisional"]
+        return msgspec.convert(kept, list[studies.Provisional])
+    return []
 
 
 class State:
@@ -553,4 +548,4 @@ class State:
         if not (resume or (keep and is_same)):
             for file in self.folder.glob("*.json*"):
                 file.unlink()
-            write_atomically(self.folder / _ASKED, json.dumps(new) + "\n")
+            write_json(self.folder / _ASKED, new)

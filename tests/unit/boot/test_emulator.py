@@ -7,6 +7,7 @@ import pytest
 
 from kentry.arch import ARCHES, Arch, find_arch, host_arch
 from kentry.arch.processors import Processor
+from kentry.boot import emulator as boot_emulator
 from kentry.boot.emulator import (
     ACCELERATORS,
     ICOUNT,
@@ -20,6 +21,7 @@ from kentry.boot.emulator import (
 )
 from kentry.errors import MachineError, MissingToolError, UserError
 from kentry.host.archive import RELEASES, Archive, Candidate
+from kentry.host.cache import write_json
 from tests.processes import script
 from tests.unit.kernels import fakes
 
@@ -38,6 +40,7 @@ def make_private(root: Path) -> Path:
         (root / "usr" / name).mkdir(parents=True)
     make_qemu(root / "usr/bin", GOOD)
     script(loader_of(root), '[ "$1" = --library-path ] && shift 2 && exec "$@"')
+    write_json(root / "manifest.json", {"sha256": {}})
     return root
 
 
@@ -122,6 +125,7 @@ def test_a_copy_brings_its_own_loader(copies: Path, choice: str, release: int) -
 
 def test_a_damaged_copy_says_what_to_delete(copies: Path) -> None:
     make_qemu(copies / NEWEST_COPY / "usr/bin", GOOD)
+    write_json(copies / NEWEST_COPY / "manifest.json", {"sha256": {}})
     with pytest.raises(MissingToolError, match="is damaged") as caught:
         find_emulator(ARCH, "newest")
     assert "Delete" in caught.value.remedy
@@ -147,6 +151,12 @@ def test_a_copy_is_unpacked_once_with_usr_merged(
     for _ in range(2):
         assert find_emulator(ARCH, "newest").numbers == (7, 2, 22)
     assert suites == [f"{RELEASES[-1].name}-backports"]
+    # What is not as it was unpacked is unpacked again; a process looks once.
+    kept = copies / NEWEST_COPY / "usr/bin" / ARCH.qemu
+    kept.write_text(GOOD.replace("7.2.22", "9.2.0"))
+    boot_emulator._is_whole.cache_clear()
+    assert find_emulator(ARCH, "newest").numbers == (7, 2, 22)
+    assert suites == [f"{RELEASES[-1].name}-backports"] * 2
     assert not (tmp_path / "a.deb").exists()
 
 

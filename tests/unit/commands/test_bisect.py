@@ -22,6 +22,7 @@ from filelock import FileLock
 from kentry.cli import main
 from kentry.compare.counted import compare
 from kentry.count import cache
+from kentry.host.cache import cache_dir
 from kentry.results.comparison import Comparison
 from kentry.results.recording import Recording, write_recording
 from kentry.study import commits as study_commits
@@ -272,6 +273,14 @@ def test_a_program_that_fails_ends_the_run_and_continue_goes_on(tree: Tree) -> N
     assert tree.again("--log", "--json") == 0
     steps = json.loads(tree.capsys.readouterr().out)["steps"]
     assert [one["commit"] for one in steps] == before
+    # A value that was changed since is none.
+    [file] = cache_dir("bisections").glob("*/steps.json")
+    text = file.read_text()
+    assert '"value": 110' in text
+    file.write_text(text.replace('"value": 110', '"value": 118', 1))
+    assert tree.again("--log", "--json") == 2
+    assert f"{file} is damaged" in tree.capsys.readouterr().err
+    file.write_text(text)
     tree.program.write_text(whole)
     assert names(tree.found("")) == [commits[5]]
     # What was known is not measured again, but for the culprit and its parent.

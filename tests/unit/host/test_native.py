@@ -60,6 +60,12 @@ def with_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> lis
 @pytest.mark.slow
 def test_a_users_case_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert with_case(tmp_path, monkeypatch, "")[0] == "mine"
+    # What is kept is looked at when it is used.
+    [probe] = (tmp_path / "cache").rglob("probe-*")
+    content = probe.read_bytes()
+    probe.write_bytes(content[:-1] + b"\1")
+    assert with_case(tmp_path, monkeypatch, "")[0] == "mine"
+    assert probe.read_bytes() == content
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ import pytest
 from kentry.arch import Arch
 from kentry.errors import FetchError, UserError
 from kentry.host.archive import Candidate, Release
+from kentry.host.cache import cache_dir
 from kentry.host.unpack import extract
 from kentry.kernels import debian
 from kentry.kernels.kernel import Kernel
@@ -447,6 +448,11 @@ def test_a_config_is_fetched_once(root: type[Root], monkeypatch: pytest.MonkeyPa
     root.packages = CONFIGS
     assert len({debian.distro_config((6, 12), ARM64, Said()) for _ in range(3)}) == 1
     assert len(root.downloads) == 1
+    (file,) = cache_dir("configs").glob("*/config")
+    text = file.read_text()
+    file.write_text(text + "CONFIG_OTHER=y\n")
+    assert debian.distro_config((6, 12), ARM64, Said()) == text
+    assert len(root.downloads) == 2
     monkeypatch.setattr(Root, "config", "config.amd64_none_amd64.xz")
     with pytest.raises(FetchError, match="config.arm64"):
         debian.distro_config((7, 4), ARM64, Said())

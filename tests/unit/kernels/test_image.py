@@ -75,7 +75,7 @@ def test_nothing_is_read_twice(image: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert SAID == []
 
 
-@pytest.mark.parametrize("name", ["facts.json", "symbols-2", "symbols-2.sha256"])
+@pytest.mark.parametrize("name", ["manifest.json", "symbols-2", "symbols-2.sha256"])
 def test_a_damaged_cache_is_made_anew(image: Path, cache: Path, name: str) -> None:
     first = load(image)
     (kept,) = cache.glob(f"images/*/{name}")
@@ -102,6 +102,8 @@ def test_the_config_is_the_one_named_or_the_one_inside(tmp_path: Path) -> None:
     assert inside.config is not None
     assert inside.config.read_bytes() == fakes.CONFIG
     assert inside.config_sha256 == hashlib.sha256(fakes.CONFIG).hexdigest()
+    inside.config.write_bytes(fakes.CONFIG + b"CONFIG_OTHER=y\n")
+    assert load(path) == inside
     config.write_text("CONFIG_OTHER=y\n")
     assert load(path, options=f",config={config}").config == config
     with pytest.raises(UserError, match="absent"):

@@ -159,7 +159,7 @@ def test_facts_of_another_image_or_damaged_ones_are_read_anew(tmp_path: Path, sa
     for file in files:
         file.write_bytes(fakes.image(ARCHES[file.name]))
         resolve.resolve(f"image:{file}", ARCHES[file.name], said)
-    facts = [cache_dir("images", sha256_of(file)) / "facts.json" for file in files]
+    facts = [cache_dir("images", sha256_of(file)) / "manifest.json" for file in files]
     facts[0].write_bytes(facts[1].read_bytes())
     assert resolve.arch_of(f"image:{files[0]}") == ARCHES["arm64"]
     text = facts[0].read_text()

@@ -35,7 +35,14 @@ from kentry.boot.userland.workloads import (
 )
 from kentry.errors import FetchError, UserError
 from kentry.host.archive import USERLAND_RELEASES, Archive, Release
-from kentry.host.cache import cache_dir, held, sha256_of, write_atomically
+from kentry.host.cache import (
+    cache_dir,
+    held,
+    read_json,
+    sha256_of,
+    write_atomically,
+    write_json,
+)
 from kentry.host.native import runner_file
 from kentry.host.sandbox import available_memory
 from kentry.host.unpack import file_tree
@@ -146,12 +153,8 @@ def build_userland(
     final = cache_dir("userland") / key
     image, description = final.with_suffix(".cpio"), final.with_suffix(".json")
     with held(final.with_suffix(".lock"), update, "another kentry that makes this userland"):
-        try:
-            facts = json.loads(description.read_text(encoding="utf-8"))
-            whole = isinstance(facts, dict) and facts.get("size_bytes") == image.stat().st_size
-        except (OSError, ValueError):
-            whole = False
-        if not whole:
+        facts = read_json(description)
+        if not image.is_file() or facts.get("sha256") != sha256_of(image):
             tree, packages = _make_tree_with_program(arch, workload, release, update)
             update(None, "writing the root file system")
             archive = b"".join(tree.archive())
@@ -163,7 +166,7 @@ def build_userland(
             }
             # The description comes last: where it is there, both are whole.
             write_atomically(image, archive)
-            write_atomically(description, json.dumps(facts, indent=1) + "\n")
+            write_json(description, facts)
     # A root on tmpfs may fill half of the memory (tmpfs.rst).  While the archive is unpacked, both
     # are in memory.
     unpacked = -(-facts["unpacked_bytes"] // _MIB)

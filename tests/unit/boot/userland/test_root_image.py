@@ -289,11 +289,17 @@ def test_an_image_is_made_once_for_the_same_input(
     program.write_text("one")
     assert make(workload, said) == first
     assert len(fetches) == 2
-    # What has been cut short since is made again, the same.
-    content = first.initramfs.read_bytes()
-    first.initramfs.write_bytes(content[:100])
-    assert make(workload, said) == first
-    assert first.initramfs.read_bytes() == content
+    # What has been cut short since, or has another byte or number in it, is made again, the same.
+    description = first.initramfs.with_suffix(".json")
+    content, text = first.initramfs.read_bytes(), description.read_text()
+    for file, damaged in (
+        (first.initramfs, content[:100]),
+        (first.initramfs, content[:-1] + b"\1"),
+        (description, text.replace('_bytes": ', '_bytes": 1').encode()),
+    ):
+        file.write_bytes(damaged)
+        assert make(workload, said) == first
+        assert (first.initramfs.read_bytes(), description.read_text()) == (content, text)
     assert not list(cache.rglob("*.part"))
 
 
