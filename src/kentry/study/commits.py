@@ -29,7 +29,7 @@ from kentry.count import cache
 from kentry.count.workload_cache import Program
 from kentry.errors import EXIT_SKIP, GuestError, KernelError, RecordingError, UserError
 from kentry.host import interrupt
-from kentry.host.cache import cache_dir, held, read_json, write_json
+from kentry.host.cache import cache_dir, held, read_json, sha256_of, write_json
 from kentry.host.process import run
 from kentry.kernels import build, made_of, tree
 from kentry.kernels.config import Request
@@ -335,14 +335,18 @@ class Commits:
         self._recordings: dict[str, Recording] = {}
         self._anew: dict[str, Recording] = {}
         self._pairs: dict[tuple[str, str], Pair] = {}
+        # By commit that was booted: the SHA-256 of its recording's file.
+        self._hashes: dict[str, str] = read_json(folder / _STEPS).get("sha256", {})
         for step in steps_in(folder):
             if step.status == studies.NO_BOOT:
                 continue
             if step.status != studies.NO_BUILD:
                 try:
                     own = step.like or step.commit
+                    if sha256_of(self._file(own)) != self._hashes.get(own):
+                        continue
                     self._recordings[step.commit] = read_recording(self._file(own))
-                except RecordingError:
+                except (OSError, RecordingError):
                     continue
             self.steps[step.commit] = step
 
@@ -453,7 +457,9 @@ class Commits:
                 self.steps[commit.name] = step = msgspec.structs.replace(step, value=own)
         if step.status == studies.MEASURED:
             write_recording(self._recordings[step.commit], self._file(step.commit))
-        write_json(self._folder / _STEPS, {"steps": msgspec.to_builtins([*self.steps.values()])})
+            self._hashes[step.commit] = sha256_of(self._file(step.commit))
+        steps = msgspec.to_builtins([*self.steps.values()])
+        write_json(self._folder / _STEPS, {"steps": steps, "sha256": self._hashes})
         self.made += 1
         say(f"step {self.made} of about {max(self.made, self.expected)}: {step_line(step)}")
 
