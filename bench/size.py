@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6657,
     "stats": 693,
     "store": 357,
-    "study": 3552,
+    "study": 3581,
     "time": 1578,
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43453
+TESTS_BUDGET = 43467
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -45,6 +45,7 @@ _ANSWER, _WORKERS = 10, 600
 # settings (jobqueue.slurm) name none: a link takes 1 GB.
 _JOBS, _CORES, _MEMORY = 8, 2, "4GB"
 _AGAIN = "Run the same command again: what was measured is kept."
+_SAME_COMPILER = "Install the same compiler, or a toolchain of one version, on all."
 
 
 @contextlib.contextmanager
@@ -143,13 +144,9 @@ class _Cluster(Executor):
             facts = client.run(_facts, token.name)
         finally:
             token.unlink()
-        here = _facts("")["version"]
+        self._version = _facts("")["version"]
         for worker, its in facts.items():
-            if its["version"] != here:
-                raise UserError(
-                    f"The worker {worker} has kentry {its['version']}, and here is {here}.",
-                    "Install one version everywhere: their counts could not be compared.",
-                )
+            _check_version(f"The worker {worker}", its["version"], self._version)
             if not its["cache"]:
                 raise UserError(
                     f"The worker {worker} does not see {cache_dir()}.",
@@ -180,11 +177,14 @@ class _Cluster(Executor):
                 f"No worker has the {need} MiB that the guest is given: the largest has {most}.",
                 "Start dask worker with a larger --memory-limit, or give the guest less: --memory.",
             )
+        tools = ""
         if compiler := _compiler(unit):
             able = self._builders(unit.arch, compiler, able)
-        # Those that come later are trusted: they are jobs of the same user's.
+            tools = self._tools[unit.arch, compiler][0]
+        # Workers that come later are looked at when they perform a unit.
         places = {"workers": able, "allow_other_workers": True}
-        raw = self._client.submit(function, *args, **kwargs, **places, pure=False)
+        perform = partial(_perform, function, self._version, compiler, tools)
+        raw = self._client.submit(perform, *args, **kwargs, **places, pure=False)
         done: Future[Any] = Future()
         raw.add_done_callback(partial(_finish, done))
         return done
@@ -200,9 +200,38 @@ class _Cluster(Executor):
             there = sorted({tools[worker] for worker in workers if worker in tools})
             raise UserError(
                 f"No worker has the compiler that is here for {arch}, {here}: {'; '.join(there)}.",
-                "Install the same compiler, or a toolchain of one version, on all.",
+                _SAME_COMPILER,
             )
         return able
+
+
+def _perform(
+    function: Callable[..., Any],
+    version: str,
+    compiler: str,
+    tools: str,
+    /,
+    unit: Unit,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Performs a unit on a worker with that kentry, compiler and linker; UserError on another."""
+    _check_version("A worker that came later", _facts("")["version"], version)
+    if compiler and (own := _tools(unit.arch, compiler)) != tools:
+        raise UserError(
+            f"A worker that came later has another compiler than is here for {unit.arch}, {tools}:"
+            f" {own}.",
+            _SAME_COMPILER,
+        )
+    return function(unit, *args, **kwargs)
+
+
+def _check_version(whose: str, own: str, here: str) -> None:
+    if own != here:
+        raise UserError(
+            f"{whose} has kentry {own}, and here is {here}.",
+            "Install one version everywhere: their counts could not be compared.",
+        )
 
 
 def _compiler(unit: Unit) -> str:

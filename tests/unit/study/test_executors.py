@@ -84,6 +84,20 @@ def test_only_what_is_built_needs_a_compiler(tmp_path: Path) -> None:
     assert [executors._compiler(unit) for unit in units] == ["gcc-12", "", ""]
 
 
+def test_a_worker_that_came_later_is_looked_at_when_it_performs_a_unit() -> None:
+    version = executors._facts("")["version"]
+    tools = executors._tools(UNIT.arch, "gcc")
+
+    def performed(version: str, compiler: str, tools: str) -> object:
+        return executors._perform(lambda unit: unit, version, compiler, tools, UNIT)
+
+    assert performed(version, "", "") == performed(version, "gcc", tools) == UNIT
+    with pytest.raises(UserError, match=r"has kentry .*, and here is 0\.0"):
+        performed("0.0", "", "")
+    with pytest.raises(UserError, match="another compiler than is here for .*, gcc 3: "):
+        performed(version, "gcc", "gcc 3")
+
+
 def test_a_unit_whose_workers_die_is_a_result_and_a_lost_scheduler_an_error() -> None:
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker, WorkerState
