@@ -22,7 +22,7 @@
           CROSS_x86_64 = "x86_64-unknown-linux-gnu-";
           dependencies = with python; [
             argcomplete capstone filelock jinja2 kconfiglib msgspec numpy pyelftools python-debian
-            rich rpmfile tomli-w tomlkit tuxmake zstandard
+            rich rpmfile tomli-w tomlkit tuxmake urllib3 zstandard
           ];
           # The probes are other architectures' programs; kentry reads the symbols of the floors.
           dontStrip = true;
