@@ -71,7 +71,8 @@ class Trials:
 
     def _kill(self, kind: str, number: int, works: Sequence[Work]) -> None:
         def fault(rng: random.Random, process: subprocess.Popen[bytes], took: float) -> str:
-            time.sleep(rng.uniform(0, took))
+            if over(process, rng.uniform(0, took)):
+                return "over before"
             others = [*below(process.pid), *self.works.servers(self._now)] or [process.pid]
             victim = rng.choice([process.pid, rng.choice(others)])
             with contextlib.suppress(ProcessLookupError):
@@ -84,7 +85,7 @@ class Trials:
         """The terminal is closed."""
 
         def fault(rng: random.Random, process: subprocess.Popen[bytes], took: float) -> str:
-            time.sleep(rng.uniform(0, took))
+            over(process, rng.uniform(0, took))
             os.close(self._terminal)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
@@ -99,7 +100,7 @@ class Trials:
         """QEMU stops for longer than --timeout."""
 
         def fault(rng: random.Random, process: subprocess.Popen[bytes], took: float) -> str:
-            time.sleep(rng.uniform(0, took))
+            over(process, rng.uniform(0, took))
             guests = [pid for pid in below(process.pid) if "qemu" in command_of(pid)]
             for pid in guests:
                 with contextlib.suppress(ProcessLookupError):
@@ -120,7 +121,7 @@ class Trials:
         file.write_text("+0d")
 
         def fault(rng: random.Random, process: subprocess.Popen[bytes], took: float) -> str:
-            time.sleep(rng.uniform(0, took))
+            over(process, rng.uniform(0, took))
             file.write_text(rng.choice(("-3650d", "-1d", "+1d", "+3650d")))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
@@ -315,6 +316,13 @@ def damages(rng: random.Random, content: bytes, other: bytes) -> Iterator[tuple[
     if digits := [at for at, byte in enumerate(content) if byte in b"0123456789"]:
         at, digit = rng.choice(digits), b"%d" % rng.randrange(10)
         yield "digit changed in", content[:at] + digit + content[at + 1 :]
+
+
+def over(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Waits for so long, or until the process ends; whether it has."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process.returncode is not None
 
 
 def take_terminal() -> None:
