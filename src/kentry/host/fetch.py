@@ -110,7 +110,7 @@ def _fetch_rest(
     answer = _open(url, headers, {**proxies, **urllib.request.getproxies()})
     status = getattr(answer, "status", http.HTTPStatus.OK)
     if status >= http.HTTPStatus.MULTIPLE_CHOICES:
-        answer.drain_conn()
+        answer.close()  # a page without end is not read
         if status == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()
         raise _refusal(url, status, answer.reason)
@@ -137,7 +137,9 @@ def _open(url: str, headers: Mapping[str, str], proxies: Mapping[str, str]) -> A
             return Path(urllib.request.url2pathname(parts.path)).open("rb")
         is_direct = urllib.request.proxy_bypass(parts.netloc)
         pool = _pool("" if is_direct else proxies.get(parts.scheme, ""), os.getpid())
-        return pool.request("GET", url, headers=headers, preload_content=False)
+        return pool.request(
+            "GET", url, headers=headers, preload_content=False, decode_content=False
+        )
     except (OSError, ValueError, HTTPError) as err:
         raise _error(url, err) from err
 
