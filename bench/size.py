@@ -23,11 +23,11 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 641,
     "arch": 1656,
-    "boot": 2588,
+    "boot": 2595,
     "commands": 3763,
     "compare": 2394,
     "count": 1933,
-    "host": 2275,
+    "host": 2283,
     "importing": 448,
     "kernels": 4384,
     "machines": 1383,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43468
+TESTS_BUDGET = 43476
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

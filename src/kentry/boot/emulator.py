@@ -16,6 +16,7 @@ import os
 import platform
 import re
 import resource
+import subprocess
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,8 @@ CHOICES = (INSTALLED, BACKPORTS, NEWEST)
 
 # The first whose plugin interface the plugin speaks; plugin/api.c has what came later.
 _OLDEST = (7, 2)
+# It takes a tenth of one.
+_HELP_SECONDS = 60.0
 
 _ANOTHER = "Choose another with --emulator: " + ", ".join(CHOICES) + " or a file."
 
@@ -129,7 +132,11 @@ def emulator_with(arch: Arch, choice: str, processor: Processor) -> Emulator:
 
 def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
     """The emulator behind `argv`; MissingToolError where its -help says it will not do."""
-    help_text = run([*argv, "-help"], env=env, check=False)
+    try:
+        help_text = run([*argv, "-help"], env=env, check=False, seconds=_HELP_SECONDS)
+    except subprocess.TimeoutExpired as err:
+        what = f"{argv[0]} does not say in {_HELP_SECONDS:g} s what it is."
+        raise MissingToolError(what, "Try again, or choose another with --emulator.") from err
     if help_text.returncode:
         raise MissingToolError(f"{argv[0]} does not run.", _ANOTHER, help_text.stderr.strip())
     version = re.match(r"QEMU emulator version (((?:\d+\.)+\d+).*)", help_text.stdout)

@@ -3,6 +3,7 @@
 
 import contextlib
 import logging
+import math
 import os
 import selectors
 import shlex
@@ -93,8 +94,13 @@ def run(
     cwd: Path | None = None,
     check: bool = True,
     feed: bytes = b"",
+    seconds: float = math.inf,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `argv` to its end, fed `feed`; with `check`, CalledProcessError for a status but 0."""
+    """Run `argv` to its end, fed `feed`; with `check`, CalledProcessError for a status but 0.
+
+    What takes more than `seconds` is killed: TimeoutExpired.
+    """
+    ends = time.monotonic() + seconds
     # A file: communicate() cannot go on to feed a pipe after a timeout.
     with tempfile.TemporaryFile() if feed else open(os.devnull, "r+b") as stdin:
         stdin.write(feed)
@@ -106,6 +112,8 @@ def run(
                     break
                 except subprocess.TimeoutExpired:
                     interrupt.check()
+                    if time.monotonic() > ends:
+                        raise
     out, err = (output.decode(errors="replace") for output in outputs)
     if check and process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(argv), out, err)

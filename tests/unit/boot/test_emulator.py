@@ -75,6 +75,14 @@ def test_one_that_will_not_do(text: str, status: int, sentence: str, tmp_path: P
     assert caught.value.remedy
 
 
+def test_one_that_says_nothing_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boot_emulator, "_HELP_SECONDS", 0.1)
+    with pytest.raises(MissingToolError, match="does not say in 0.1 s what it is"):
+        find_emulator(ARCH, str(script(tmp_path / "qemu", "kill -STOP $$")))
+
+
 def test_a_version_that_is_known_to_fail_is_refused_where_it_does(tmp_path: Path) -> None:
     arm64 = find_arch("arm64")
     for arch, version in ((arm64, "8.2.2"), (arm64, "8.2.50")):
