@@ -226,7 +226,7 @@ class Trials:
         try:
             shutil.copytree(self.works.cache, disk / "cache", symlinks=True)
             for name in work.forgets:
-                shutil.rmtree(disk / name)
+                shutil.rmtree(disk / name, ignore_errors=True)
             self._on_a_bad_disk(rng, number, work, wanted, disk)
         finally:
             subprocess.run(["umount", "-l", str(disk)], check=True)
