@@ -27,7 +27,7 @@ BUDGET = {
     "commands": 3763,
     "compare": 2394,
     "count": 1933,
-    "host": 2283,
+    "host": 2287,
     "importing": 448,
     "kernels": 4384,
     "machines": 1383,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43476
+TESTS_BUDGET = 43483
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -30,6 +30,8 @@ ROOT = Path(__file__).parents[1]
 OPENING, SLOW, CLOSING = "```console", "```console slow", "```"
 SEEDS = "KENTRY_SEEDS"
 REPORTS = ROOT / "build" / "reports"
+# The packages that the pages' programs ran with.
+USER_SPACE = ROOT / "docs" / "reference" / "user-space.json"
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,33 @@ def run(command: Command) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+def runs_programs(page: Path) -> bool:
+    """Whether a command of the page runs a program in Debian's user space."""
+    return any(re.search(r"kentry (run|vector trace)|--run ", it.text) for it in commands(page))
+
+
+def user_space() -> dict[str, str]:
+    """By architecture and release: a hash of the packages that programs run with, as Debian has it.
+
+    What a program costs changes with them, as counts of a kernel do with the kernel.
+    """
+    from hashlib import sha256
+
+    from kentry.arch import ARCHES
+    from kentry.boot.userland.root_image import ESSENTIAL, find_release
+    from kentry.boot.userland.workloads import WORKLOADS
+    from kentry.host.archive import Archive
+
+    names = sorted({*ESSENTIAL, *(name for own in WORKLOADS.values() for name in own.packages)})
+    hashes = {}
+    for arch in ARCHES.values():
+        release = find_release(None, arch)
+        found = Archive(arch.debian, release).closure(names, lambda fraction, now: None)
+        versions = sorted(f"{it.package} {it.version}" for it in found)
+        hashes[f"{arch.name} {release.name}"] = sha256("\n".join(versions).encode()).hexdigest()
+    return hashes
 
 
 def renew(page: Path) -> bool:
@@ -466,6 +495,8 @@ if __name__ == "__main__":
     import pictures
 
     failed = []
+    if not sys.argv[1:]:
+        USER_SPACE.write_text(json.dumps(user_space(), indent=1) + "\n", encoding="utf-8")
     for name in sys.argv[1:] or pages():
         page = Path(name).resolve()
         if renew(page):

@@ -101,18 +101,22 @@ class Archive:
         self, names: Sequence[str], update: Update, suite: str = ""
     ) -> dict[Path, Candidate]:
         """Fetch packages and all that they need, best from `suite`; UserError, FetchError."""
+        with self.locked(update):
+            return self._fetch(self.closure(names, update, suite), update)
+
+    def closure(self, names: Sequence[str], update: Update, suite: str = "") -> list[Candidate]:
+        """Return packages and all that they need, best from `suite`; UserError, FetchError."""
         with self._ready(update) as lists:
             if not lists:
                 raise lists_error(self.problems)
             try:
-                found = list(map(_candidate, Lists(lists, suite).closure(names)))
+                return list(map(_candidate, Lists(lists, suite).closure(names)))
             except KeyError as err:
                 raise UserError(
                     f"Debian {self.release.name} has no package '{err.args[0]}' for {self.arch}.",
                     "Name another package, or another release with --release.",
                     "\n".join(self.problems),
                 ) from err
-            return self._fetch(found, update)
 
     def refresh(self, update: Update) -> bool:
         """Fetch the lists again unless that was minutes ago; return whether it did."""
