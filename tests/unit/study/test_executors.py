@@ -92,9 +92,9 @@ def test_a_worker_that_came_later_is_looked_at_when_it_performs_a_unit() -> None
         return executors._perform(lambda unit: unit, version, compiler, tools, UNIT)
 
     assert performed(version, "", "") == performed(version, "gcc", tools) == UNIT
-    with pytest.raises(UserError, match=r"has kentry .*, and here is 0\.0"):
+    with pytest.raises(UserError, match=r"kentry .* 0\.0"):
         performed("0.0", "", "")
-    with pytest.raises(UserError, match="another compiler than is here for .*, gcc 3: "):
+    with pytest.raises(UserError, match="compiler .* gcc 3"):
         performed(version, "gcc", "gcc 3")
 
 
