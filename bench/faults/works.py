@@ -74,7 +74,7 @@ class Works:
     """The commands, with what they need in `folder`, and with a database if there is a server.
 
     Without a `cache` it is in the folder, and a command's results can be forgotten.  Those that
-    boot kernels are left out unless `booting`, those that build them unless `building`.
+    build kernels are left out unless `building`.
     """
 
     def __init__(
@@ -83,13 +83,11 @@ class Works:
         server: postgres.Server | None = None,
         cache: Path | None = None,
         *,
-        booting: bool = True,
         building: bool = False,
     ) -> None:
         self.folder, self.cache, self.server = folder, cache or folder / "cache", server
         self.environment = {**os.environ, "KENTRY_CACHE": str(self.cache)}
-        own = self._booting() if booting else []
-        self.all = [*own, *self._of_stores(), self._bisection()]
+        self.all = [*self._booting(), *self._of_stores(), self._bisection()]
         self.building = self._building() if building else []
 
     def _booting(self) -> list[Work]:

@@ -17,9 +17,8 @@ from kentry.arch import ARCHES
 from kentry.arch.processors import MAX, find_processor, table
 from kentry.boot.console import boot
 from kentry.boot.emulator import CHOICES, boot_argv, kernel_words, machine_argv
-from kentry.boot.exact import ExactOptions, QemuRunner, emulator_of
+from kentry.boot.exact import ExactOptions, emulator_of
 from kentry.boot.initramfs import build_initramfs
-from kentry.count.recorder import measure
 from kentry.host.cache import kept_file
 from kentry.host.process import run
 from kentry.results.recording import Recording
@@ -29,6 +28,7 @@ from tests.processes import PATIENCE
 
 from .conftest import GetEmulator, timed
 from .test_record import KERNEL, fetched, kentry
+from .test_record import recorded as measured
 
 pytestmark = pytest.mark.qemu
 
@@ -67,8 +67,7 @@ LOOP, PTI = 80, 10
 def recorded(arch: str, cpu: str = MAX, append: str = "") -> Recording:
     """One boot: what it counts is in all contexts."""
     options = ExactOptions(("getppid",), 100, 16, rounds=1, cpu=cpu, append=append)
-    with timed(f"{KERNEL} ({arch}) on {cpu} {append}"):
-        return measure(fetched(KERNEL, arch), QemuRunner(ARCHES[arch]), options, silent)
+    return measured(fetched(KERNEL, arch), options)
 
 
 def count(found: Recording) -> int:
@@ -94,7 +93,7 @@ def test_a_cortex_a76_executes_the_loop_over_its_branch_history() -> None:
     without = recorded("arm64", "cortex-a76", "nospectre_bhb")
     assert vectors not in dict(without.cases[0].functions)
     assert count(without) < count(of_core) - LOOP
-    # The same by the spec.  Two processors are said before a function is blamed.
+    # The same by the spec.  The text names two processors before any function.
     spec = f"{KERNEL},cpu=cortex-a76"
     done = kentry("diff", KERNEL, spec, "--arch", "arm64", "--case", "getppid", "-q")
     said, _, table = done.stdout.partition("getppid ")

@@ -29,6 +29,7 @@ from tests.processes import PATIENCE
 from .conftest import GetEmulator, timed
 from .test_examples import BASE_SPEC, EXAMPLES, read_source, source
 from .test_record import KERNEL, fetched, kentry
+from .test_record import recorded as measured
 
 pytestmark = pytest.mark.qemu
 
@@ -67,8 +68,7 @@ def of_null_calls(arch: str) -> Recording:
         "riscv64": ("pipe-4k+vec=after",),
     }.get(arch, ("getppid+vec=none",))
     options = ExactOptions(("getppid", *with_units, *more), 100, 16, rounds=1)
-    with timed(f"{KERNEL} ({arch}), getppid in each state of vectors"):
-        return measure(fetched(KERNEL, arch), QemuRunner(find_arch(arch)), options, silent)
+    return measured(fetched(KERNEL, arch), options)
 
 
 def counts_of(found: Recording) -> dict[str, float]:

@@ -25,14 +25,7 @@ from kentry.arch import ARCHES, Arch, host_arch
 from kentry.arch.processors import Processor, machine_for, words_for
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.archive import RELEASES, Archive, Release
-from kentry.host.cache import (
-    cache_dir,
-    fresh_folder,
-    held,
-    read_manifest,
-    sha256_of,
-    write_json,
-)
+from kentry.host.cache import cache_dir, fresh_folder, held, read_manifest, write_manifest
 from kentry.host.packages import remedy
 from kentry.host.process import need, run
 from kentry.host.unpack import extract
@@ -204,8 +197,7 @@ def _copy(release: Release, update: Update) -> Path:
             names = {arch.qemu for arch in ARCHES.values()}
             files = (file for file in work.rglob("*") if file.is_file() and not file.is_symlink())
             read = [file for file in files if file.parent.name != "bin" or file.name in names]
-            hashes = {str(file.relative_to(work)): sha256_of(file) for file in read}
-            write_json(work / "manifest.json", {"sha256": hashes})
+            write_manifest(work, [str(file.relative_to(work)) for file in read])
         _is_whole.cache_clear()
     return folder
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings that were made before, by the content of everything that shapes one."""
 
+import functools
 import hashlib
 import json
 import os
@@ -144,8 +145,12 @@ def of_kernel(kernel: Kernel) -> dict[str, str]:
     }
 
 
+@functools.cache
 def code_digest(package: Path = Path(kentry.__file__).parent) -> str:
-    """Returns a hash of the modules that make a recording: all but those of _DOWNSTREAM."""
+    """Returns a hash of the modules that make a recording: all but those of _DOWNSTREAM.
+
+    A process reads them once: what it runs is what it loaded.
+    """
     digest = hashlib.sha256()
     for file in sorted(package.rglob("*.py")):
         name, content = file.relative_to(package), file.read_bytes()

@@ -10,9 +10,10 @@ import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from kentry.errors import UserError
@@ -112,6 +113,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, KeyError, AttributeError):
         return {}
     return manifest if whole else {}
+
+
+def write_manifest(
+    folder: Path, names: Iterable[str], facts: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Write and return what read_manifest() reads: `facts`, and the hashes of the named files."""
+    manifest = {**facts, "sha256": {name: sha256_of(folder / name) for name in names}}
+    write_json(folder / "manifest.json", manifest)
+    return manifest
 
 
 def sha256_of(path: Path) -> str:

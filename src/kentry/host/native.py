@@ -20,9 +20,8 @@ from kentry.host.cache import (
     read_bytes,
     read_manifest,
     scratch_folder,
-    sha256_of,
     write_atomically,
-    write_json,
+    write_manifest,
 )
 from kentry.host.packages import missing
 from kentry.host.process import need, run
@@ -109,7 +108,7 @@ def probe_with_case(arch: Arch, file: Path) -> Path:
                 errors,
             )
         write_atomically(probe, (scratch / probe.name).read_bytes())
-    write_json(folder / "manifest.json", {"sha256": {probe.name: sha256_of(probe)}})
+    write_manifest(folder, [probe.name])
     return probe
 
 

@@ -383,7 +383,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
             update(None, "reading what it was made of")
             parts = made_of.collect(objects, tree, folder / "vmlinux", {build.config.file} - {""})
             made_of_file = made_of.write(folder, parts)
-            manifest = {
+            facts = {
                 "origin": build.revision.origin,
                 "tree": build.revision.tree,
                 "compiler": build.toolchain.identity,
@@ -391,11 +391,8 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 "objects": str(objects),
                 "whole": whole,
                 "seconds": round(time.monotonic() - began, 1),
-                "sha256": {
-                    name: cache.sha256_of(folder / name) for name in (*made, made_of_file.name)
-                },
             }
-            cache.write_json(folder / "manifest.json", manifest)
+            cache.write_manifest(folder, (*made, made_of_file.name), facts)
         mark.unlink()
 
 

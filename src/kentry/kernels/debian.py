@@ -21,8 +21,8 @@ from kentry.host.cache import (
     read_at_most,
     read_json,
     read_manifest,
-    sha256_of,
     write_json,
+    write_manifest,
 )
 from kentry.host.fetch import Meter, fetch
 from kentry.host.mirror import find_mirror
@@ -163,10 +163,8 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
                 "Give a linux-image-VERSION-FLAVOUR package (linux-binary-VERSION-FLAVOUR since"
                 " Debian's 6.19), not -dbg or a meta-package.",
             )
-        hashes = {name: sha256_of(folder / name) for name in sorted(roles.values())}
-        manifest = {**facts, "deb_sha256": digest, **roles, "sha256": hashes}
-        write_json(folder / "manifest.json", manifest)
-    return manifest
+        facts = {**facts, "deb_sha256": digest, **roles}
+        return write_manifest(folder, sorted(roles.values()), facts)
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
@@ -433,7 +431,7 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
             name = f"usr/src/{candidate.package}/config.{arch.debian}_none_{arch.debian}.xz"
             (fresh / "config").write_bytes(lzma.decompress(_content(package, name)))
             package.unlink()
-            write_json(fresh / "manifest.json", {"sha256": {"config": sha256_of(fresh / "config")}})
+            write_manifest(fresh, ["config"])
     return (folder / "config").read_text(encoding="utf-8")
 
 

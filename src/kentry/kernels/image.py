@@ -142,9 +142,7 @@ def _examine(image: Path, digest: str | None, update: Update) -> tuple[Path, dic
         "config": "config" if config else None,
     }
     written = filter(None, (facts["boot"], facts["config"]))
-    facts["sha256"] = {name: cache.sha256_of(folder / name) for name in written}
-    cache.write_json(folder / "manifest.json", facts)
-    return folder, facts
+    return folder, cache.write_manifest(folder, written, facts)
 
 
 def resolve_running(spec: Spec, arch: Arch, update: Update, root: Path = Path("/")) -> Kernel:

@@ -144,7 +144,7 @@ class _Cluster(Executor):
             facts = client.run(_facts, token.name)
         finally:
             token.unlink()
-        self._version = _facts("")["version"]
+        self._version = _version()
         for worker, its in facts.items():
             _check_version(f"The worker {worker}", its["version"], self._version)
             if not its["cache"]:
@@ -216,7 +216,7 @@ def _perform(
     **kwargs: Any,
 ) -> Any:
     """Performs a unit on a worker with that kentry, compiler and linker; UserError on another."""
-    _check_version("A worker that came later", _facts("")["version"], version)
+    _check_version("A worker that came later", _version(), version)
     if compiler and (own := _tools(unit.arch, compiler)) != tools:
         raise UserError(
             f"A worker that came later has another compiler than is here for {unit.arch}, {tools}:"
@@ -275,13 +275,18 @@ def _finish(done: Future[Any], raw: Any) -> None:
         done.set_exception(err)
 
 
+def _version() -> str:
+    """This kentry's, with the hash of its files."""
+    return f"{kentry.__version__} ({code_digest()[:12]})"
+
+
 def _facts(token: str, dask_worker: Any = None) -> dict[str, Any]:
     """What a worker is, by its own word, with its memory in MiB; it runs there."""
     limit = dask_worker and dask_worker.memory_manager.memory_limit
     memory = limit or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "memory": memory >> 20,
-        "version": f"{kentry.__version__} ({code_digest()[:12]})",
+        "version": _version(),
         "cache": os.path.exists(cache_dir("executors") / token),
         "arches": [name for name, arch in ARCHES.items() if shutil.which(arch.qemu)],
     }

@@ -8,7 +8,6 @@ search asks for commits by what is known of others, so it takes a few rounds.
 """
 
 import contextlib
-import functools
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
@@ -126,7 +125,7 @@ def _key(unit: Unit) -> str:
     if isinstance(unit.source, Revision):
         source = unit.source.commit
     facts = {
-        "kentry": _code(),
+        "kentry": cache.code_digest(),
         # A tree's spec has its path, and a commit is the same in each.
         "kernel": source or unit.spec,
         "arch": unit.arch,
@@ -136,12 +135,6 @@ def _key(unit: Unit) -> str:
         "anew": unit.anew is not None,
     }
     return digest_of(msgspec.to_builtins(facts, enc_hook=str))[:_KEY_DIGITS]
-
-
-@functools.cache
-def _code() -> str:
-    """The hash of kentry's own files, which a plan of many units reads once."""
-    return cache.code_digest()
 
 
 def _kept(key: str) -> Path:

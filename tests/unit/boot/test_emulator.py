@@ -21,7 +21,7 @@ from kentry.boot.emulator import (
 )
 from kentry.errors import MachineError, MissingToolError, UserError
 from kentry.host.archive import RELEASES, Archive, Candidate
-from kentry.host.cache import write_json
+from kentry.host.cache import write_manifest
 from tests.processes import script
 from tests.unit.kernels import fakes
 
@@ -40,7 +40,7 @@ def make_private(root: Path) -> Path:
         (root / "usr" / name).mkdir(parents=True)
     make_qemu(root / "usr/bin", GOOD)
     script(loader_of(root), '[ "$1" = --library-path ] && shift 2 && exec "$@"')
-    write_json(root / "manifest.json", {"sha256": {}})
+    write_manifest(root, [])
     return root
 
 
@@ -133,7 +133,7 @@ def test_a_copy_brings_its_own_loader(copies: Path, choice: str, release: int) -
 
 def test_a_damaged_copy_says_what_to_delete(copies: Path) -> None:
     make_qemu(copies / NEWEST_COPY / "usr/bin", GOOD)
-    write_json(copies / NEWEST_COPY / "manifest.json", {"sha256": {}})
+    write_manifest(copies / NEWEST_COPY, [])
     with pytest.raises(MissingToolError, match="is damaged") as caught:
         find_emulator(ARCH, "newest")
     assert "Delete" in caught.value.remedy

@@ -64,6 +64,7 @@ def test_a_changed_byte_between_probe_and_recording_alone_makes_a_fresh_key(
     files = {file: file.read_bytes() for file in ([path] if path.is_file() else path.rglob("*.py"))}
     for file, content in files.items():
         file.write_bytes(content + b"\n")
+    cache.code_digest.cache_clear()
     digest = cache.code_digest(copy)
     for file, content in files.items():
         file.write_bytes(content)

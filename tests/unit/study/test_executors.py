@@ -85,7 +85,7 @@ def test_only_what_is_built_needs_a_compiler(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_came_later_is_looked_at_when_it_performs_a_unit() -> None:
-    version = executors._facts("")["version"]
+    version = executors._version()
     tools = executors._tools(UNIT.arch, "gcc")
 
     def performed(version: str, compiler: str, tools: str) -> object:
