@@ -29,7 +29,7 @@ BUDGET = {
     "count": 1938,
     "host": 2296,
     "importing": 448,
-    "kernels": 4377,
+    "kernels": 4415,
     "machines": 1383,
     "models": 994,
     "path": 1260,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43483
+TESTS_BUDGET = 43503
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

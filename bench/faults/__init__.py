@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[int, Callable[[Trials, int], None]]] = {
     "clocks": (40, Trials.jump),
     "disks": (100, Trials.fill),
     "damages": (2000, Trials.damage),
+    "built": (20, Trials.damage_a_build),
 }
 
 
@@ -48,7 +49,8 @@ def run(
         server = postgres.find()
         if server:
             stack.enter_context(postgres.serving(server, folder / "postgres"))
-        trials = Trials(Works(folder, server, building=bool(amounts.get("builds"))), seed)
+        building = any(amounts.get(kind) for kind in ("builds", "built"))
+        trials = Trials(Works(folder, server, building=building), seed)
         for kind, number in amounts.items():
             trials.counts.clear()
             began = time.monotonic()

@@ -260,34 +260,42 @@ class Trials:
 
     def damage(self, number: int) -> None:
         """A command has all it needs, and a file of that is damaged."""
-        rng = random.Random(f"{self.seed} damage {number}")
-        works = [work for work in self.works.all if work.reads]
+        self._damage("damage", number, [work for work in self.works.all if work.reads])
+
+    def damage_a_build(self, number: int) -> None:
+        """The same of commands that build kernels; each second time they build them again."""
+        self._damage("built", number, self.works.building)
+
+    def _damage(self, kind: str, number: int, works: Sequence[Work]) -> None:
+        rng = random.Random(f"{self.seed} {kind} {number}")
         work = works[number % len(works)]
         self._now = work.name
         wanted = self.wanted(work)
-        file, other = self._two_files(rng, work)
+        builds = bool(work.compiles_from) and rng.random() < 0.5
+        file, other = self._two_files(rng, work.compiles_from if builds else work.reads)
         content = file.read_bytes()
         how, damaged = rng.choice(list(damages(rng, content, other.read_bytes())))
         # As whoever wrote it would: the inode is another one.
         file.unlink()
         file.write_bytes(damaged)
-        self.works.forget(work, cached=False)
+        self.works.forget(work, cached=builds)
         code, printed = in_a_child(work.again or work.words, self.works.environment)
         answer = self.works.answer(work, code, printed)
         what = f"{how} {file.relative_to(self.works.folder)}"
-        if code not in (0, 2):
-            self._fail("damage", number, f"exit code {code}: {what}")
+        if code not in (0, 2) or (code and builds):
+            self._fail(kind, number, f"exit code {code}: {what}")
         elif code == 0 and answer != wanted:
-            self._fail("damage", number, f"another answer: {what}: {difference(answer, wanted)}")
+            self._fail(kind, number, f"another answer: {what}: {difference(answer, wanted)}")
         self.counts["refused" if code else "made again or not used"] += 1
-        file.unlink(missing_ok=True)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+        if not builds:
+            file.unlink(missing_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
 
-    def _two_files(self, rng: random.Random, work: Work) -> tuple[Path, Path]:
+    def _two_files(self, rng: random.Random, names: Sequence[str]) -> tuple[Path, Path]:
         """A file that the command may read, and another one of its kind."""
-        places = [self.works.cache / name for name in work.reads]
-        own = [files for place in places if (files := files_of(place))]
+        places = [place for name in names for place in sorted(self.works.cache.glob(name))]
+        own = [files for at in places if (files := files_of(at) or [at] * at.is_file())]
         files = rng.choice(own)
         file = rng.choice(files)
         return file, rng.choice([one for one in files if one.suffix == file.suffix])

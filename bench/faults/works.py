@@ -54,7 +54,8 @@ METER = 'sleep 0.1; git -C {tree} show "$1:recording.json" > "$2"'
 class Work:
     """A command; `forgets` are folders that are not there before it; `made` is what it makes.
 
-    `reads` are folders of the cache's, or beside it, whose files it believes when it runs again.
+    `reads` are folders of the cache's, or beside it, whose files it believes when it runs again,
+    as patterns; `compiles_from` are those whose files it believes when it builds again.
     One that `boots` starts QEMU.  `in_cache` says that all that it writes is there; `database`,
     that it fills the server's.  `again` gives its answer from what is there, if another does.
     """
@@ -64,6 +65,7 @@ class Work:
     forgets: tuple[str, ...] = ()
     made: str = ""
     reads: tuple[str, ...] = ()
+    compiles_from: tuple[str, ...] = ()
     boots: bool = False
     in_cache: bool = True
     database: bool = False
@@ -164,10 +166,11 @@ class Works:
     def _building(self) -> list[Work]:
         """What builds kernels; their sources and the compiler's cache stay."""
         forgets = tuple(f"cache/{name}" for name in ("recordings", "built", "clean"))
-        reads = ("recordings", "built", "clean")
+        reads, objects = ("recordings", "built", "clean"), ("ccache", "trees/*/riscv64-*")
         series = ("series", SOURCE[0], *map(str, PATCHES[:2]), *SOURCE[1:])
         ablate = ("ablate", *SOURCE, "--options", "CONFIG_AUDIT")
-        return [Work(words[0], words, forgets, reads=reads) for words in (series, ablate)]
+        works = [Work(words[0], words, forgets, reads=reads) for words in (series, ablate)]
+        return [replace(work, compiles_from=objects) for work in works]
 
     @staticmethod
     def _put(folder: Path, count: int) -> None:

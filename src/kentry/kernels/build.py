@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +40,7 @@ from kentry.kernels.config import Config, Request
 from kentry.kernels.debian import distro_config
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.repository import FULL_DISK, Repository, Revision
-from kentry.progress import Update
+from kentry.progress import Update, say
 
 _COMPILER = re.compile(r"(gcc|clang)(-\d+)?")
 
@@ -154,6 +156,8 @@ _MOST_SECONDS = 12 * 3600
 # Of what a build prints, bytes: allmodconfig with all its warnings has some 10 MB.
 _MOST_PRINTED = 256 << 20
 _LONGEST_LINE = 1 << 16
+# Of all that builds leave in a folder, bytes: allmodconfig with debug info has some 60 GB.
+_MOST_COMPILED = 128 << 30
 # A compiler's peak is near 0.5 GB, the link's 1 GB; bytes.
 _MEMORY_PER_JOB = 1 << 30
 
@@ -350,10 +354,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
             "vmlinux": "vmlinux",
             "config": ".config",
         }
-        # Nor are the warnings known of what was compiled unread.
-        known = objects.exists() and warnings.exists()
-        plain = all(sandbox.is_plain(objects / name) for name in made.values())
-        if killed or anew or not known or not plain:
+        if killed or anew or not _is_as_left(objects, made.values(), update):
             shutil.rmtree(objects, ignore_errors=True)
             warnings.unlink(missing_ok=True)
         if anew:
@@ -369,6 +370,7 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
             _with_steps(tuxmake, whole)
         except BuildError:
             reader.kept()
+            _leave(objects, update, anew)
             mark.unlink()
             raise
         with cache.fresh_folder(final) as folder:
@@ -393,7 +395,43 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
                 "seconds": round(time.monotonic() - began, 1),
             }
             cache.write_manifest(folder, (*made, made_of_file.name), facts)
+        _leave(objects, update, anew)
         mark.unlink()
+
+
+def _leave(objects: Path, update: Update, anew: Path | None) -> None:
+    """Write down what the next build must find there; what is built anew does not stay."""
+    if not anew:
+        update(None, "computing checksums of what was compiled")
+        cache.write_json(_beside(objects, "checksums"), {"files": _checksums(objects)})
+
+
+def _is_as_left(objects: Path, made: Iterable[str], update: Update) -> bool:
+    """Whether a build may go on there: all files are plain and are those that the last one left."""
+    if not (objects.exists() and all(sandbox.is_plain(objects / name) for name in made)):
+        return False
+    update(None, "checking what is compiled already")
+    left = cache.read_json(_beside(objects, "checksums")).get("files")
+    if left is None or left != _checksums(objects):
+        say(f"{objects} is not as the last build left it. All is compiled again.")
+        return False
+    return True
+
+
+def _checksums(objects: Path) -> dict[str, str] | None:
+    """Return by path the SHA-256 of the warnings and of each compiled file, or a link's target.
+
+    None where there is more than _MOST_COMPILED: a confined program may leave files without end.
+    """
+    paths = [Path(at, name) for at, _, names in os.walk(objects) for name in names]
+    # What compilers said of objects that are not compiled again.
+    paths.append(_beside(objects, "warnings"))
+    files = [path for path in paths if path.is_file() and not path.is_symlink()]
+    if sum(path.stat().st_size for path in files) > _MOST_COMPILED:
+        return None
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        sums = dict(zip(map(str, files), pool.map(cache.sha256_of, files), strict=True))
+    return sums | {str(path): os.readlink(path) for path in paths if path.is_symlink()}
 
 
 def _beside(objects: Path, what: str) -> Path:

@@ -194,6 +194,26 @@ def test_a_commits_new_warnings_are_named_whatever_was_compiled_before(tmp_path:
     assert build.new_warnings(plan_of(second), plan_of(revision(linux))) == [two]
 
 
+@pytest.mark.parametrize("damaged", ["fork.o", "checksums", "warnings"])
+def test_damaged_objects_are_compiled_again(tmp_path: Path, damaged: str) -> None:
+    linux = sources.repository(tmp_path / "linux")
+    first = plan_of(revision(linux))
+    made(revision(linux))
+    # Its time stays, by which make decides.
+    objects = first.objects()
+    file = objects / "kernel/fork.o" if damaged == "fork.o" else objects.with_suffix(f".{damaged}")
+    before = file.stat()
+    content = file.read_bytes()
+    file.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    commit(linux, "second", {"init/main.c": sources.fork_c()})
+    _, said = made(revision(linux))
+    assert steps(said) == ALL
+    commit(linux, "third", {"init/main.c": "\n" + sources.fork_c()})
+    _, said = made(revision(linux))
+    assert 0 < len(steps(said)) < len(ALL)
+
+
 def test_what_makes_another_kernel(tmp_path: Path) -> None:
     found = revision(sources.repository(tmp_path / "linux"))
     plain = plan_of(found).key()
