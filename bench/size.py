@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 641,
+    "(loose)": 645,
     "arch": 1656,
     "boot": 2587,
-    "commands": 3763,
+    "commands": 3770,
     "compare": 2394,
     "count": 1938,
     "host": 2296,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43503
+TESTS_BUDGET = 43520
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

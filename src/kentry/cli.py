@@ -244,6 +244,10 @@ def _run(argv: list[str]) -> int:
         os.environ.setdefault("KENTRY_MIRROR", defaults.mirror)
     here = Path(os.path.expanduser(defaults.tree or "."))
     chosen = options.read(command.Options, args, color=defaults.color or emit.AUTO, tree=here)
+    if getattr(chosen, "no_sandbox", False):
+        from kentry.host.sandbox import ALLOW_VARIABLE
+
+        os.environ[ALLOW_VARIABLE] = "1"
     if chosen.verbose:
         log.setLevel(logging.INFO)
     set_quiet(chosen.quiet, colourless=getattr(chosen, "color", None) == emit.NEVER)

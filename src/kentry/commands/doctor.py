@@ -133,7 +133,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
 
     def confined() -> str:
         sandbox.check()
-        allowed = f"no: {sandbox.ALLOW_VARIABLE}=1 allows them without bubblewrap"
+        allowed = f"no: {sandbox.ALLOW_VARIABLE}=1 is set, and bubblewrap does not work"
         return "by bubblewrap" if sandbox.works() else allowed
 
     def cache() -> str:

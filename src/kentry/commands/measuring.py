@@ -125,6 +125,7 @@ class KernelOptions(options.MeasuredOptions):
     timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
     on: str | None = options.option("--on EXECUTOR", needs=A_KERNEL, **options.ON)
     plan: Path | None = options.option("--plan FILE", needs=A_KERNEL | _CACHED, **options.PLAN)
+    no_sandbox: bool = options.flag("--no-sandbox", **options.NO_SANDBOX)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""

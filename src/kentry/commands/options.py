@@ -188,6 +188,11 @@ STORE: dict[str, Any] = {
     "metavar": "STORE",
     "help": "a folder, or postgresql://HOST/DATABASE?objects=FOLDER (or s3://BUCKET/FOLDER)",
 }
+NO_SANDBOX: dict[str, Any] = {
+    "group": ANYWHERE,
+    "help": "where bubblewrap does not work, build and read kernels without it: they can do what"
+    " you can do",
+}
 PLAN: dict[str, Any] = {
     "type": Path,
     "group": ANYWHERE,
@@ -205,6 +210,7 @@ class AnywhereOptions(TextOptions):
     fresh: bool = flag("--fresh", **FRESH)
     on: str | None = option("--on EXECUTOR", **ON)
     plan: Path | None = option("--plan FILE", **PLAN)
+    no_sandbox: bool = flag("--no-sandbox", **NO_SANDBOX)
 
 
 # argparse's words for a value that is none of an argument's choices.

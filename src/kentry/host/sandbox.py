@@ -5,8 +5,8 @@ A patch may change a Makefile, and so run anything.  Under bubblewrap (bwrap(1))
 user, PID, network, IPC and UTS namespaces of its own, without any capability, also where kentry is
 root.  It sees the system's programs, its own few folders and an environment made for it, and
 sandbox_init.py ends it beyond its limits.  It ends with kentry, however that ends.  Where
-bubblewrap does not work, as in many containers, nothing runs unless KENTRY_UNCONFINED_BUILDS=1 says
-that the user trusts the source.
+bubblewrap does not work, as in many containers, nothing runs unless --no-sandbox or
+KENTRY_UNCONFINED_BUILDS=1 says that the user trusts the source.
 """
 
 import contextlib
@@ -132,7 +132,7 @@ def check() -> None:
     if works() or os.environ.get(ALLOW_VARIABLE) == "1":
         return
     what = "bubblewrap, which confines builds and other programs that read what others wrote,"
-    trust = f"; or set {ALLOW_VARIABLE}=1 if you trust the source"
+    trust = f"; or give --no-sandbox, or set {ALLOW_VARIABLE}=1, if you trust the source"
     if not shutil.which(_PROGRAM):
         raise missing(f"{what} is not installed.", _PROGRAM, otherwise=trust)
     for name, value, why, remedy in _POLICIES:

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import Arch
+from kentry.cli import main
 from kentry.errors import EXIT_STOP, BuildError, MissingToolError, UserError
 from kentry.host import sandbox
 from kentry.host.cache import cache_dir, read_manifest
@@ -647,3 +648,19 @@ def test_machines_with_one_cache_build_at_once_each_in_a_folder_of_its_own(tmp_p
     running = [start(machine) for machine in ("one", "two", "three")]
     said = [process.communicate(timeout=PATIENCE)[0] for process in running]
     assert sum("building: " in text for text in said) == 1
+
+
+def test_a_user_may_build_without_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    script(tmp_path / "bin/bwrap", "exit 1")
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, "")
+    sandbox.works.cache_clear()
+    linux = sources.repository(tmp_path / "linux", {"kernel/fork.c": "#error here\n"})
+    words = ["record", f"tree:{linux}", "--arch", "arm64", "--case", "getppid"]
+    codes, said = [], []
+    for more in ([], ["--no-sandbox"]):
+        codes.append(main([*words, *more]))
+        said.append(capfd.readouterr().err)
+    assert codes == [2, 2]
+    assert ["--no-sandbox" in said[0], "kernel/fork.c:1" in said[1]] == [True, True]
