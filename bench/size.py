@@ -23,26 +23,26 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 645,
     "arch": 1656,
-    "boot": 2587,
-    "commands": 3770,
+    "boot": 2598,
+    "commands": 3784,
     "compare": 2394,
-    "count": 1938,
+    "count": 1951,
     "host": 2296,
     "importing": 448,
-    "kernels": 4415,
+    "kernels": 4420,
     "machines": 1383,
     "models": 994,
     "path": 1260,
-    "results": 3456,
+    "results": 3465,
     "show": 6657,
     "stats": 693,
     "store": 357,
-    "study": 3579,
+    "study": 3586,
     "time": 1578,
     "vector": 2910,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43520
+TESTS_BUDGET = 43649
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -12,6 +12,8 @@ from statistics import median
 import pytest
 from jsonschema import Draft202012Validator
 
+from kentry.errors import MissingToolError
+from kentry.host import sandbox
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.results.recording import (
     MODAL,
@@ -278,6 +280,16 @@ def skip_without(find: Callable[[], object], missing: type[Exception]) -> None:
         if os.environ.get("KENTRY_TEST_FORCE"):
             raise
         pytest.skip(f"{err} (to make this a failure: KENTRY_TEST_FORCE=1)")
+
+
+def needs_bubblewrap() -> None:
+    """Skips the test where nothing can be confined, whatever the user trusts."""
+
+    def find() -> None:
+        if not sandbox.works():
+            raise MissingToolError("bubblewrap does not work here.", "kentry doctor says why.")
+
+    skip_without(find, MissingToolError)
 
 
 def validate(document: object, name: str) -> None:

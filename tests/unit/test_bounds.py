@@ -25,6 +25,7 @@ import zstandard
 
 from kentry.boot.initramfs import Entry
 from kentry.boot.initramfs import archive as archive_of
+from kentry.boot.plugin_trace import MOST_BYTES
 from kentry.cli import main
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE
 from tests import ROOT
@@ -291,17 +292,38 @@ def test_links_in_a_circle_are_refused(
     assert code == EXIT_DONE if (tmp_path / "loop").is_file() else code == EXIT_MISTAKE
 
 
-@pytest.mark.parametrize("what", INPUTS)
-def test_a_small_file_costs_little_and_is_refused(what: str, tmp_path: Path) -> None:
-    words = INPUTS[what](tmp_path)
-    argv = [*LIMITS, sys.executable, "-m", "kentry", *words]
-    with (tmp_path / "said").open("w") as said:
-        started = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=said)
+def within_limits(argv: list[str], folder: Path) -> tuple[int, str]:
+    """The exit code of Python with these words, and what it said, in a minute and 3 GiB."""
+    with (folder / "said").open("w") as said:
+        words = [*LIMITS, sys.executable, *argv]
+        started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said)
         _, status, used = os.wait4(started.pid, 0)
         started.returncode = os.waitstatus_to_exitcode(status)
-    text = (tmp_path / "said").read_text()
-    assert started.returncode == EXIT_MISTAKE, (started.returncode, text[-2000:])
-    assert "Traceback" not in text and "kentry failed" not in text
     assert used.ru_maxrss >> 10 < MOST_MIB
+    return started.returncode, (folder / "said").read_text()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_trace_is_read_up_to_its_limit_and_refused_beyond(more: int, tmp_path: Path) -> None:
+    head = "kentry-trace 2\nmessage case read count 1\n"
+    # No line takes more memory for each of its bytes.
+    line = "window 1 1 1 1 1 1 1 - 1,1,1,1,1,1,1,1\n"
+    end = f"end {(times := (MOST_BYTES - 200) // len(line))}\n"
+    text = f"{head}{line * times}{end}"
+    filler = "message x" + " " * (MOST_BYTES + more - len(text) - 10) + "\n"
+    put(tmp_path, "trace", f"{head}{line * times}{filler}{end}".encode())
+    program = "import sys, pathlib; from kentry.boot.plugin_trace import parse_trace; "
+    code, text = within_limits(
+        ["-c", f"{program}parse_trace(pathlib.Path(sys.argv[1]))", str(tmp_path / "trace")],
+        tmp_path,
+    )
+    assert (code, "MiB" in text) == ((1, True) if more else (0, False)), text[-500:]
+
+
+@pytest.mark.parametrize("what", INPUTS)
+def test_a_small_file_costs_little_and_is_refused(what: str, tmp_path: Path) -> None:
+    code, text = within_limits(["-m", "kentry", *INPUTS[what](tmp_path)], tmp_path)
+    assert code == EXIT_MISTAKE, (code, text[-2000:])
+    assert "Traceback" not in text and "kentry failed" not in text
     # Nothing large stays behind.
     assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 200 * MIB

@@ -206,7 +206,7 @@ def read_ending(console: str) -> Ending:
             output.clear()
         elif what == "cut":
             output.append(f"[{rest} bytes of output are left out here]")
-        elif what == "end" and rest.isdecimal():
+        elif what == "end" and re.fullmatch("[0-9]{1,3}", rest):
             status = int(rest)
             break
     text = "\n".join(output).strip("\n").split("\n")

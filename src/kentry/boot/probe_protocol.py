@@ -16,7 +16,11 @@ OnLine = Callable[[str], None]
 # Sequences that move a terminal's cursor, and characters that are not printable ASCII.
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x20-\x7e\t]")
 
-_REGISTER = re.compile(r"([a-z]+\d+) byte=(\d+) is=(\d+) filled=(\d+) promised=(\d+)")
+# A kernel that means harm can say a number that Python will not read.
+_NUMBER = r"[0-9]{1,18}"
+_REGISTER = re.compile(
+    rf"([a-z]+\d+) byte=({_NUMBER}) is=({_NUMBER}) filled=({_NUMBER}) promised=({_NUMBER})"
+)
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
@@ -71,17 +75,17 @@ def read_report(lines: Iterable[str]) -> ProbeReport:
             report.failed[name] = rest
         elif word == "absent":
             report.absent[name] = rest
-        elif word == "vector" and rest.isdecimal():
+        elif word == "vector" and re.fullmatch(_NUMBER, rest):
             report.vector[name] = int(rest)
         elif word == "counter":
             report.counter = text
-        elif word == "block" and re.fullmatch(r"[1-9]\d*( \d+){2}", rest):
+        elif word == "block" and re.fullmatch(rf"(?!0){_NUMBER}( {_NUMBER}){{2}}", rest):
             calls, count, empty = map(int, rest.split())
             report.blocks.setdefault(name, []).append((calls, count, empty))
         elif word == "register" and (wrong := _REGISTER.fullmatch(rest)):
             values = tuple(map(int, wrong.groups()[1:]))
             report.registers.setdefault(name, {}).setdefault(wrong[1], values)
-        elif word == "end" and re.fullmatch(r"cases=\d+", text):
+        elif word == "end" and re.fullmatch(f"cases={_NUMBER}", text):
             report.ended_cases = int(text.removeprefix("cases="))
     return report
 
@@ -97,7 +101,7 @@ def read_files(lines: Iterable[str]) -> tuple[dict[str, str], dict[str, int]]:
             rows = files.setdefault(rest, [])
         elif word == "nofile":
             path, _, error = rest.rpartition(" ")
-            missing[path] = int(error) if error.isdecimal() else 0
+            missing[path] = int(error) if re.fullmatch(_NUMBER, error) else 0
         elif word == ">":
             rows.append(rest)
         elif word == "+" and rows:

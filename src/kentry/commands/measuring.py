@@ -95,6 +95,11 @@ A_LINUX = {
         not all(text.startswith("floor") for text in options.inputs() if is_spec(text))
     )
 }
+_OF_OTHERS = {
+    "without a kernel or --core: nothing that others wrote is built or read": lambda options: (
+        any(map(is_spec, options.inputs())) or bool(getattr(options, "core", ()))
+    )
+}
 _CACHED = {
     "with --fresh: its lines leave what they measure in the cache": lambda options: (
         not getattr(options, "fresh", False)
@@ -125,7 +130,7 @@ class KernelOptions(options.MeasuredOptions):
     timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
     on: str | None = options.option("--on EXECUTOR", needs=A_KERNEL, **options.ON)
     plan: Path | None = options.option("--plan FILE", needs=A_KERNEL | _CACHED, **options.PLAN)
-    no_sandbox: bool = options.flag("--no-sandbox", **options.NO_SANDBOX)
+    no_sandbox: bool = options.flag("--no-sandbox", needs=_OF_OTHERS, **options.NO_SANDBOX)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""

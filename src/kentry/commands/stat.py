@@ -126,6 +126,7 @@ class Options(options.ResultOptions):
         "--arch ARCH", group=options.RARE, needs=_GUEST, **measuring.ARCH
     )
     emulator: str | None = options.option("--emulator QEMU", needs=_GUEST, **options.EMULATOR)
+    no_sandbox: bool = options.flag("--no-sandbox", needs=_GUEST, **options.NO_SANDBOX)
     accelerator: str | None = options.option(
         "--accel",
         choices=("kvm", "tcg", "icount"),

@@ -7,7 +7,14 @@ from pathlib import Path
 from kentry.arch import find_arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import ResultOptions, flag, operand, option, path_option
+from kentry.commands.options import (
+    NO_SANDBOX,
+    ResultOptions,
+    flag,
+    operand,
+    option,
+    path_option,
+)
 from kentry.commands.settings import default_arch, default_cpu
 from kentry.count.catalogue import choose
 from kentry.errors import EXIT_DONE, UserError
@@ -60,6 +67,7 @@ class Options(ResultOptions):
         needs=_LENGTH,
         help="vector length in bits; that of the cpu by default",
     )
+    no_sandbox: bool = flag("--no-sandbox", needs=_KERNEL, **NO_SANDBOX)
 
 
 def run(options: Options) -> int:

@@ -11,16 +11,25 @@ from kentry.boot.userland import workloads
 from kentry.boot.userland.root_image import build_userland
 from kentry.count.cache import of_kernel
 from kentry.count.workload import run_workload
-from kentry.errors import GuestError, RecordingError
+from kentry.errors import GuestError
 from kentry.host import interrupt
 from kentry.host.archive import Release
-from kentry.host.cache import cache_dir, check_room, digest_of, sha256_of
+from kentry.host.cache import (
+    cache_dir,
+    check_room,
+    digest_of,
+    fresh_folder,
+    read_manifest,
+    sha256_of,
+    write_manifest,
+)
 from kentry.host.native import tasks_plugin_file
 from kentry.kernels.kernel import Kernel
 from kentry.progress import Update, say
 from kentry.results.workload import Workload, read_workload, write_workload
 
 _WORKLOAD_BYTES = 32 << 20
+_FILE = "workload.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +78,13 @@ def contexts_of(
             update(fraction, f"boot {number} of {len(seeds)}: {now}")
 
         own = replace(options, seed=seed)
-        kept = cache_dir("workloads") / f"{digest_of(_made_for(kernel, arch, guest, own, update))}"
+        made_for = digest_of(_made_for(kernel, arch, guest, own, update))
+        kept = cache_dir("workloads") / made_for
         if reuse and kept.exists():
-            try:
-                found.append(read_workload(kept))
+            if read_manifest(kept).get("made_for") == made_for:
+                found.append(read_workload(kept / _FILE))
                 continue
-            except RecordingError as err:
-                say(f"{err.sentence} It is made again.")
+            say(f"{kept} is damaged or of another run. It is made again.")
         check_room(kept.parent, _WORKLOAD_BYTES)
         workload, ending = run_workload(kernel, arch, guest, own, of_boot)
         interrupt.check()
@@ -85,7 +94,9 @@ def contexts_of(
                 "The last of what it printed is below.",
                 ending.output,
             )
-        write_workload(workload, kept)
+        with fresh_folder(kept) as folder:
+            write_workload(workload, folder / _FILE)
+            write_manifest(folder, [_FILE], {"made_for": made_for})
         found.append(workload)
     return found
 
@@ -99,6 +110,8 @@ def _made_for(
         del ran_with[name]
     processor = find_processor(arch, options.cpu)
     return {
+        # Raised whenever what is kept is another: it was a file, and is a folder.
+        "version": 2,
         **of_kernel(kernel),
         "emulator": tracing_emulator(arch, options.emulator, update, processor.since).version,
         "processor": processor.qemu(options.vector_length),

@@ -3,6 +3,7 @@
 
 import gc
 import json
+import math
 import re
 from functools import cache
 from hashlib import sha256
@@ -114,7 +115,9 @@ def _load(file: Path, what: str, remedy: str, content: bytes | None) -> tuple[di
             f"{file} is not a {what}: it has more than {MOST_BYTES >> 20} MiB.", named
         )
     try:
-        document = json.loads(raw, parse_constant=_refuse, object_pairs_hook=_object)
+        document = json.loads(
+            raw, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_object
+        )
     except (ValueError, RecursionError) as err:
         raise RecordingError(
             f"{file} is not a {what}, or is cut short: {printable_error(err)}.", remedy
@@ -128,6 +131,12 @@ def _load(file: Path, what: str, remedy: str, content: bytes | None) -> tuple[di
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not a number")
+
+
+def _finite(text: str) -> float:
+    if math.isfinite(number := float(text)):
+        return number
+    raise ValueError(f"{text[:20]} is not a finite number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

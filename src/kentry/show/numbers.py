@@ -50,11 +50,11 @@ def duration(ns: float) -> str:
 
 def change(delta: float, old: float, digits: int = 1) -> str:
     """Returns `delta` in per cent of `old`, with more decimals where these would make it zero."""
-    while True:
-        text = f"{100 * delta / old:+.{digits}f}"
+    for more in range(digits, _MOST_DECIMALS):
+        text = f"{100 * delta / old:+.{more}f}"
         if not delta or float(text):
-            return f"{text} %"
-        digits += 1
+            break
+    return f"{text} %"
 
 
 def percent(value: float | None, digits: int = 2) -> str:

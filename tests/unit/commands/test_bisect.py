@@ -277,9 +277,10 @@ def test_a_program_that_fails_ends_the_run_and_continue_goes_on(tree: Tree) -> N
     [file] = cache_dir("bisections").glob("*/steps.json")
     text = file.read_text()
     assert '"value": 110' in text
-    file.write_text(text.replace('"value": 110', '"value": 118', 1))
-    assert tree.again("--log", "--json") == 2
-    assert f"{file} is damaged" in tree.capsys.readouterr().err
+    for damaged in (text.replace('"value": 110', '"value": 118', 1).encode(), b"\xff" * 99):
+        file.write_bytes(damaged)
+        assert tree.again("--log", "--json") == 2
+        assert f"{file} is damaged" in tree.capsys.readouterr().err
     file.write_text(text)
     # Nor is a recording of another commit.
     first, last = (file.with_name(f"{commit}.json") for commit in before[:2])

@@ -86,6 +86,8 @@ def test_what_cannot_be_is_refused_before_anything_is_fetched(
         ("record debian:6.12 --console /nonexistent/console", "/nonexistent"),
         ("record debian:6.12 --memory 1", "--memory"),
         ("record debian:6.12 --config distro", f"--config {NO_EFFECT}"),
+        ("diff old.json new.json --no-sandbox", f"--no-sandbox {NO_EFFECT}"),
+        ("stat here --no-sandbox", f"--no-sandbox {NO_EFFECT}"),
         ("record debian:6.12 --config CONFIG_X=y", f"--config {NO_EFFECT}"),
         ("record debian:6.12 --vl 256", f"--vl {NO_EFFECT}"),
         ("series source:6.12 a.mbox --vl 256", f"--vl {NO_EFFECT}"),

@@ -73,8 +73,18 @@ def test_what_shapes_a_run_is_another_run(booted: list[int], tmp_path: Path) -> 
 
 def test_a_damaged_file_is_made_again(booted: list[int], tmp_path: Path) -> None:
     ask()
-    for file in (tmp_path / "cache" / "workloads").iterdir():
+    for file in (tmp_path / "cache" / "workloads").glob("*/workload.json"):
         file.write_text(file.read_text()[:-20])
+    assert ask() == [1, 2]
+    assert booted == [1, 2, 1, 2]
+
+
+def test_another_boots_file_is_not_believed(booted: list[int], tmp_path: Path) -> None:
+    ask()
+    one, two = (tmp_path / "cache" / "workloads").iterdir()
+    one.rename(tmp_path / "one")
+    two.rename(one)
+    (tmp_path / "one").rename(two)
     assert ask() == [1, 2]
     assert booted == [1, 2, 1, 2]
 

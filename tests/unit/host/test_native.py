@@ -12,7 +12,7 @@ import pytest
 from kentry.arch import find_arch, host_arch
 from kentry.count.catalogue import cases_of_file
 from kentry.errors import MissingToolError, UserError
-from kentry.host import native, sandbox
+from kentry.host import native
 from tests import builders
 from tests.processes import script
 
@@ -50,7 +50,7 @@ HOSTILE = [
 
 def with_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> list[str]:
     """The cases of a probe with a file of this text."""
-    builders.skip_without(sandbox.check, MissingToolError)
+    builders.needs_bubblewrap()
     monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     file = tmp_path / "mine.c"
     file.write_text(CASE + text.replace("FOLDER", str(tmp_path)))

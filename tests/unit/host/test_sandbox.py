@@ -26,6 +26,7 @@ from kentry.host import sandbox
 from kentry.host.process import run
 from kentry.host.sandbox import confined
 from tests import ROOT
+from tests.builders import needs_bubblewrap
 from tests.processes import gone, script
 from tests.unit.kernels.sources import program
 
@@ -205,11 +206,6 @@ def _anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sandbox.works.cache_clear()
     yield
     sandbox.works.cache_clear()
-
-
-def needs_bubblewrap() -> None:
-    if not sandbox.works():
-        pytest.skip("the system does not allow bubblewrap")
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ from kentry.host.cache import cache_dir, read_manifest
 from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
+from tests.builders import needs_bubblewrap
 from tests.processes import PATIENCE, script
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said
@@ -532,8 +533,7 @@ LEADS += [("a pipe", ("../arm64-tiny-gcc.log/build.log",), 0)]
 def test_what_a_build_leaves_leads_kentry_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, names: Sequence[str], ends: int
 ) -> None:
-    if not sandbox.works():
-        pytest.skip("the system does not allow bubblewrap")
+    needs_bubblewrap()
     monkeypatch.setattr(build, "_MOST_SECONDS", 20)
     linux = sources.repository(tmp_path / "linux")
     good = revision(linux)
@@ -571,8 +571,7 @@ def test_a_build_that_prints_without_end_is_ended(
 
 
 def test_a_fork_bomb_in_a_build_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not sandbox.works():
-        pytest.skip("the system does not allow bubblewrap")
+    needs_bubblewrap()
     monkeypatch.setattr(sandbox, "Limits", functools.partial(sandbox.Limits, processes=50))
     bomb = "$(shell for i in $$(seq 200); do sleep 5 & done; sleep 5)\n"
     assert "50 processes" in failed(tree_with(tmp_path, "Makefile", bomb)).sentence

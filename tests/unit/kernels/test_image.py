@@ -83,6 +83,22 @@ def test_a_damaged_cache_is_made_anew(image: Path, cache: Path, name: str) -> No
     assert load(image) == first
 
 
+@pytest.mark.parametrize("names", [["manifest.json"], ["symbols-2", "symbols-2.sha256"]])
+def test_another_images_files_are_not_believed(
+    image: Path, tmp_path: Path, cache: Path, names: list[str]
+) -> None:
+    first = load(image)
+    other = put(tmp_path / "Other", fakes.image(content=fakes.body(base=fakes.BASE + 0x10000)))
+    load(other)
+    for name in names:
+        [own] = cache.glob(f"images/{hashlib.sha256(image.read_bytes()).hexdigest()}/{name}")
+        [its] = cache.glob(f"images/{hashlib.sha256(other.read_bytes()).hexdigest()}/{name}")
+        own.write_bytes(its.read_bytes())
+    SAID.clear()
+    assert load(image) == first
+    assert SAID != []
+
+
 def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
     path, vmlinux = tmp_path / "Image", tmp_path / "vmlinux"
     path.write_bytes(fakes.image(content=fakes.body(symbols=False)))

@@ -306,6 +306,15 @@ def test_a_comparison_is_for_ktap_alone(tmp_path: Path) -> None:
         export_files([file], "csv")
 
 
+def test_a_comparison_need_not_say_where_its_kernels_are_from(tmp_path: Path) -> None:
+    times = timed({"getppid": 78.4})
+    document = to_json(compare(times, times))
+    del document["old"]["kernel"]["origin"], document["new"]["kernel"]["origin"]
+    file = tmp_path / "comparison.json"
+    file.write_text(json.dumps(document))
+    assert "\nok 1 getppid ns\n" in export_files([file], "ktap").text
+
+
 def test_a_damaged_comparison_is_one_sentence(tmp_path: Path) -> None:
     times = timed({"getppid": 78.4})
     document = to_json(compare(times, times))
@@ -316,6 +325,7 @@ def test_a_damaged_comparison_is_one_sentence(tmp_path: Path) -> None:
         {"cases": []},
         {"cases": None},
         {"old": {}},
+        {"caveats": [{"text": "of no kind"}]},
         {"cases": [{**row, "verdict": "good"}]},
         {"cases": [{**row, "old": -1}]},
         {"cases": [{**row, "interval": [2, 1]}]},

@@ -346,6 +346,36 @@ def test_numbers_beyond_all_bounds_are_a_sentence(
 
 
 @pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        *(("log", "old", value) for value in ("1e999", "-1e999")),
+        *(("bisection", "seconds", value) for value in ("1e999", "-1e999")),
+        *(("comparison", "seed", value) for value in ("1e999", "[-1e999]")),
+    ],
+)
+def test_an_infinite_number_is_a_sentence(
+    tmp_path: Path, of_kind: dict[str, list[Path]], kind: str, key: str, value: str
+) -> None:
+    document = json.loads(of_kind[kind][0].read_text())
+    document.pop("checksum", None)
+    text, changed = re.subn(rf'"{key}": -?[0-9.]+', f'"{key}": {value}', json.dumps(document))
+    assert changed
+    file = tmp_path / "page.json"
+    file.write_text(text)
+    with pytest.raises(RecordingError, match="finite"):
+        report([file])
+
+
+def test_a_sweep_of_fewer_costs_than_values_is_a_sentence(tmp_path: Path) -> None:
+    document = json.loads((GOLDEN / "vector-replay-2.json").read_text())
+    document["sweeps"][0]["cost_per_call"].pop()
+    file = tmp_path / "replay.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordingError, match="vector replay"):
+        report([file])
+
+
+@pytest.mark.parametrize(
     ("content", "error", "words"),
     [
         ('{"schema": "kentry/annotation/1"}', UserError, "no page"),

@@ -43,6 +43,11 @@ def test_a_change_is_not_printed_as_zero(delta: int, old: int, text: str) -> Non
     assert numbers.change(delta, old) == text
 
 
+@pytest.mark.parametrize(("delta", "old"), [(5, 10**4000), (1e-300, 1e300), (1, -math.inf)])
+def test_a_change_below_all_decimals_has_some(delta: float, old: float) -> None:
+    assert numbers.change(delta, old).strip("+-") == "0.00000000000 %"
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(0.3141, "0.31 %"), (12.0, "12 %"), (None, "-"), (math.inf, "-")]
 )
