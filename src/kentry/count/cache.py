@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Recordings that were made before, by the content of everything that shapes one."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -96,7 +97,8 @@ def _candidates(kept: Path, cases: Sequence[str]) -> Iterator[Path]:
     if kept.exists():
         yield kept
     for file in sorted({*kept.parent.glob("*.json")} - {kept}):
-        with file.open(encoding="utf-8", errors="replace") as text:
+        names = None
+        with contextlib.suppress(OSError), file.open(encoding="utf-8", errors="replace") as text:
             names = re.search(rf'"{_CASES}": "([^"]*)"', text.read(1 << 16))
         if names and set(cases) <= set(names[1].split()):
             yield file

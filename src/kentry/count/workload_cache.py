@@ -78,10 +78,9 @@ def contexts_of(
             update(fraction, f"boot {number} of {len(seeds)}: {now}")
 
         own = replace(options, seed=seed)
-        made_for = digest_of(_made_for(kernel, arch, guest, own, update))
-        kept = cache_dir("workloads") / made_for
+        kept = cache_dir("workloads") / digest_of(_made_for(kernel, arch, guest, own, update))
         if reuse and kept.exists():
-            if read_manifest(kept).get("made_for") == made_for:
+            if read_manifest(kept):
                 found.append(read_workload(kept / _FILE))
                 continue
             say(f"{kept} is damaged or of another run. It is made again.")
@@ -96,7 +95,7 @@ def contexts_of(
             )
         with fresh_folder(kept) as folder:
             write_workload(workload, folder / _FILE)
-            write_manifest(folder, [_FILE], {"made_for": made_for})
+            write_manifest(folder, [_FILE])
         found.append(workload)
     return found
 

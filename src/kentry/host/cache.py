@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -30,6 +31,8 @@ def cache_dir(*parts: str) -> Path:
     # Without symbolic links, because a build's sandbox has the folder under this name.
     folder = Path(os.path.realpath(Path(base, *parts)))
     with no_space_is_an_error(folder):
+        if parts and folder.is_file():
+            folder.unlink()
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -85,19 +88,27 @@ def read_at_most(path: Path, most: int, remedy: str) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read what write_json() wrote; empty where there is none or it is damaged."""
+    """Read what write_json() wrote there; empty where it is not there, damaged or another's."""
     try:
         content = dict(json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
-    # Files of older versions have none and are read as they are.
     checksum = content.pop("checksum", None)
-    return content if checksum in (None, digest_of(content)) else {}
+    whole = checksum == digest_of(content) and content.pop("path", None) == _own_path(path)
+    return content if whole else {}
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON object with a checksum of it."""
-    write_atomically(path, json.dumps({**content, "checksum": digest_of(content)}, indent=1) + "\n")
+    """Write a JSON object with its path and a checksum of both."""
+    own = {**content, "path": _own_path(path)}
+    write_atomically(path, json.dumps({**own, "checksum": digest_of(own)}, indent=1) + "\n")
+
+
+def _own_path(path: Path) -> str:
+    # In the cache it is what the content was made for.  Above are folders that a user may rename,
+    # and fresh_folder() writes into .NAME.xxxxxxxx.
+    folder = re.sub(r"^\.(.+)\.[^.]+$", r"\1", path.parent.name)
+    return f"{folder}/{path.name}"
 
 
 def digest_of(content: dict[str, Any]) -> str:
@@ -142,6 +153,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     with no_space_is_an_error(path):
         # Path.resolve() raises on a loop of links.
         path = Path(os.path.realpath(path))
+        if path.is_dir() and cache_dir() in path.parents:
+            shutil.rmtree(path)
         if path.exists() and not path.is_file():
             with path.open("wb") as device:
                 yield device
@@ -195,8 +208,9 @@ def fresh_folder(final: Path) -> Iterator[Path]:
         try:
             fcntl.flock(owner, fcntl.LOCK_EX)
             yield work
-            if final.exists():
+            if final.is_dir():
                 shutil.rmtree(final)
+            final.unlink(missing_ok=True)
             os.chmod(work, 0o755)
             os.replace(work, final)
         finally:

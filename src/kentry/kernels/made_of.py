@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from kentry.host import sandbox
-from kentry.host.cache import write_atomically
+from kentry.host.cache import read_json, sha256_of, write_atomically
 from kentry.path.symbols import base_name
 
 _FILE = "made-of.json"
@@ -94,11 +94,12 @@ class MadeOf:
 
 
 def read(folder: Path) -> MadeOf | None:
-    """Return what the kernel in a folder of build.built() was made of; None if kentry was older."""
-    try:
-        return msgspec.json.decode((folder / _FILE).read_bytes(), type=MadeOf)
-    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
-        return None
+    """Return what the kernel in a folder of build.built() was made of; None if that is damaged."""
+    file = folder / _FILE
+    with contextlib.suppress(OSError, KeyError, UnicodeDecodeError, msgspec.MsgspecError):
+        if read_json(folder / "manifest.json")["sha256"][_FILE] == sha256_of(file):
+            return msgspec.json.decode(file.read_bytes(), type=MadeOf)
+    return None
 
 
 def write(folder: Path, made: MadeOf) -> Path:

@@ -193,8 +193,9 @@ def _built(unit: Unit, revision: Revision, arch: Arch, update: Update) -> Kernel
     planned = build.plan(revision, arch, unit.request, update)
     image = sha256_of(build.built(planned, update) / "image")
     proof = proof_of(planned)
-    if proof.exists() and proof.read_text(encoding="ascii").strip() == image:
-        return build.kernel(unit.spec, revision, arch, unit.request, update)
+    with contextlib.suppress(OSError):
+        if proof.read_bytes() == f"{image}\n".encode():
+            return build.kernel(unit.spec, revision, arch, unit.request, update)
     update(None, f"building {unit.spec} from nothing")
     kernel = build.kernel(unit.spec, revision, arch, unit.request, update, anew=unit.anew)
     if kernel.image_sha256 == image:

@@ -65,7 +65,7 @@ class _Units(Executor):
         key = _key(unit)
         if key == self._wanted:
             self._unit = unit
-        elif _known(key):
+        elif read_json(_kept(key)):
             self.known += 1
         else:
             self.missing[key] = unit
@@ -78,7 +78,7 @@ class _Units(Executor):
             raise _Ended
         if self.missing:
             raise _Ended
-        known = _known(key)
+        known = read_json(_kept(key))
         if error := _FAILED.get(known["status"]):
             failed = error(known["sentence"], known["remedy"], known["detail"])
             return Outcome(status=known["status"], error=failed, seconds=known["seconds"])
@@ -141,18 +141,11 @@ def _kept(key: str) -> Path:
     return cache_dir("units") / f"{key}.json"
 
 
-def _known(key: str) -> dict[str, Any]:
-    """Return what became of the unit; empty where it was not performed, or another is there."""
-    known = read_json(_kept(key))
-    return known if known.get("unit") == key else {}
-
-
 def _keep(key: str, outcome: Outcome) -> None:
     """Writes down that the unit was performed, and why it has no recording."""
     error = outcome.error or KentryError("")
     facts = {"sentence": error.sentence, "remedy": error.remedy, "detail": error.detail}
-    status = {"unit": key, "status": outcome.status, "seconds": outcome.seconds}
-    write_json(_kept(key), {**status, **facts})
+    write_json(_kept(key), {"status": outcome.status, "seconds": outcome.seconds, **facts})
 
 
 def _line(argv: Sequence[str], key: str) -> str:

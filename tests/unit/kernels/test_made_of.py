@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kentry.arch import ARCHES, Arch
+from kentry.host.cache import write_manifest
 from kentry.kernels import made_of
 from kentry.kernels.made_of import MadeOf, compiles_none_of, same_code
 from tests.unit.kernels.sources import write
@@ -262,8 +263,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert made_of.read(tmp_path) is None
     made = MadeOf(frozenset({"a"}), {"b.o": "12"}, {"f": frozenset({"b.o"})}, {"f": (4, 8)})
     file = made_of.write(tmp_path, made)
+    write_manifest(tmp_path, [file.name])
     assert made_of.read(tmp_path) == made
-    for damaged in (b"", b"{}", b'{"files": 1}', file.read_bytes()[:-5]):
+    whole = file.read_bytes()
+    for damaged in (b"", b"{}", whole[:-5], whole.replace(b'["a"]', b'["b"]')):
         file.write_bytes(damaged)
         assert made_of.read(tmp_path) is None
 

@@ -13,7 +13,7 @@ import pytest
 from kentry.boot.exact import ExactOptions
 from kentry.count import cache
 from kentry.errors import BuildError
-from kentry.host.cache import cache_dir
+from kentry.host.cache import cache_dir, write_manifest
 from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.made_of import MadeOf
@@ -51,7 +51,8 @@ class Machine:
             raise BuildError("does not build: fork.c", "Look.")
         objects = {"kernel/fork.o": " ".join(lines), "kernel/other.o": "x"}
         functions = {COUNT: frozenset({"kernel/fork.o"})}
-        made_of.write(folder, MadeOf(FILES, objects, functions, {COUNT: (len(lines),)}))
+        file = made_of.write(folder, MadeOf(FILES, objects, functions, {COUNT: (len(lines),)}))
+        write_manifest(folder, [file.name])
         return folder
 
     def kernel(self, spec: str, revision: Revision, *_: object, **__: object) -> Revision:
