@@ -24,25 +24,25 @@ BUDGET = {
     "(loose)": 645,
     "arch": 1656,
     "boot": 2598,
-    "commands": 3784,
+    "commands": 3783,
     "compare": 2394,
-    "count": 1951,
-    "host": 2296,
-    "importing": 448,
-    "kernels": 4420,
-    "machines": 1383,
-    "models": 994,
+    "count": 1952,
+    "host": 2329,
+    "importing": 452,
+    "kernels": 4437,
+    "machines": 1384,
+    "models": 990,
     "path": 1260,
     "results": 3465,
     "show": 6657,
     "stats": 693,
     "store": 357,
-    "study": 3586,
-    "time": 1578,
-    "vector": 2910,
+    "study": 3582,
+    "time": 1584,
+    "vector": 2915,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43649
+TESTS_BUDGET = 43768
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

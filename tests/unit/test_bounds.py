@@ -140,6 +140,12 @@ def image(content: Callable[[], bytes]) -> Callable[[Path], list[str]]:
     return words
 
 
+def mail(text: bytes) -> Callable[[Path], list[str]]:
+    """A mail that begins with the text, with a patch below it that is cut short."""
+    diff = b"\n\ndiff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,9 @@\n-a\n+b\n"
+    return lambda folder: ["series", "source:6.12", str(put(folder, "a.patch", text + diff))]
+
+
 def put(folder: Path, name: str, content: bytes) -> Path:
     (folder / name).write_bytes(content)
     return folder / name
@@ -228,6 +234,27 @@ INPUTS: dict[str, Callable[[Path], list[str]]] = {
         *("record", f"image:{put(folder, 'vmlinux', overlapping())}", "--arch", "arm64"),
         *("--case", "getppid"),
     ],
+    "an ELF file whose notes are each the whole file": lambda folder: [
+        *(
+            "record",
+            f"image:{put(folder, 'vmlinux', overlapping(6_000, kind=4))}",
+            "--arch",
+            "arm64",
+        ),
+        *("--case", "getppid"),
+    ],
+    "an image of 30,000 ELF files and their notes": image(lambda: inner_files(30_000)),
+    "a subject of 300 KB that does not end": mail(b"[" + b"PATCH" * 60_000),
+    "a mail whose header has 40 MB": mail(b"a:\n" * (13 << 20)),
+    "a cost table of 60,000 dots": lambda folder: [
+        *("vector", "costs", str(put(folder, "costs.toml", b"a." * 60_000 + b"a = 1"))),
+    ],
+    "2,000 headings of blanks": lambda folder: [
+        *("import", str(put(folder, "a.csv", (b"x,a" + b"\t" * 1300 + b"((\n") * 2000))),
+    ],
+    "options without end": lambda folder: [
+        *("ablate", "source:6.12", "--arch", "riscv64", "--options", "/dev/zero"),
+    ],
     "a store's object that unpacks to 4 GiB": lambda folder: store(folder),
 }
 
@@ -238,13 +265,22 @@ def elf() -> bytes:
     return head + struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0, 64, far, 0, 64, 56, 1, 64, 65535, 1)
 
 
-def overlapping() -> bytes:
-    """16 MiB, 60,000 times."""
-    count, size = 60_000, 16 << 20
+def inner_files(count: int) -> bytes:
+    """ELF files' headers, each of which says that it ends behind all notes; then build IDs."""
+    head = b"\x7fELF\x02\x01\x01".ljust(40, b"\0") + struct.pack("<Q10xHH", count * 90, 1, 1)
+    note = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"
+    return head * count + b"".join(note + number.to_bytes(20) for number in range(count))
+
+
+def overlapping(count: int = 60_000, kind: int = 1) -> bytes:
+    """16 MiB, so many times: of segments to load, or all but the first of that kind."""
+    size = 16 << 20
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
     head += struct.pack("<HHIQQQIHHHHHH", 2, 183, 1, 0, 64, 0, 0, 64, 56, count, 64, 0, 0)
-    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, 1 << 63, 0, size, size, 8)
-    return (head + count * segment).ljust(size, b"\0")
+    first, others = (
+        struct.pack("<IIQQQQQQ", number, 5, 0, 1 << 63, 0, size, size, 8) for number in (1, kind)
+    )
+    return (head + first + (count - 1) * others).ljust(size, b"\0")
 
 
 def store(folder: Path) -> list[str]:

@@ -6,7 +6,6 @@ The file is in $XDG_CONFIG_HOME or ~/.config.  What stands on the command line g
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from kentry.arch.processors import MAX, all_names, names_of
 from kentry.commands.emit import COLORS
 from kentry.errors import UserError, did_you_mean
 from kentry.host.cache import read_bytes
+from kentry.host.toml import MOST_BYTES, parse_toml
 
-_MOST_BYTES = 1 << 20
 _REMEDY = "docs/reference/settings.md lists the settings."
 _MIRROR = re.compile(r"[a-z][a-z0-9+-]*:[!-~]+( [a-z][a-z0-9+-]*:[!-~]+)?")
 
@@ -55,11 +54,11 @@ def settings() -> Settings:
     of_file: dict[str, Any] = {}
     if file.exists():
         try:
-            of_file = tomllib.loads(read_bytes(file, _REMEDY, _MOST_BYTES).decode())
+            of_file = parse_toml(read_bytes(file, _REMEDY, MOST_BYTES + 1))
+            _check(of_file, str(file))
         except (ValueError, RecursionError) as err:
             reason = " ".join(str(err).split())[:200]
             raise UserError(f"{file} is not a file of settings: {reason}.", _REMEDY) from err
-        _check(of_file, str(file))
     return msgspec.convert({**of_file, **environment}, Settings)
 
 

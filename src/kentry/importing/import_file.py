@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from statistics import median
 
@@ -83,7 +83,7 @@ _RATE = re.compile(rf"\s*{_GROUPED} ops/sec\s*")
 _LABELS = ("side", "case", "unit", "of")
 _SIDES = ("commit", "kernel", "version")
 _RULE = re.compile(r"\s*\|[\s|:-]+$")
-_HEADER = re.compile(r"(?:(.*?)\s*\()?([^()]+?)(?: per (?:system |sys)?call)?\)?")
+_HEADER = re.compile(r"(?:(.*)\()?([^()]+?)(?: per (?:system |sys)?call)?\)?")
 _CELL = re.compile(r"(~?[+-]?\d[\d,]*(?:\.\d+)?)\s*(%?)")
 
 # Aligned columns: a line of names that begins with blanks, and rows "SIDE: NUMBER NUMBER".
@@ -165,7 +165,8 @@ def _header(cells: list[str]) -> list[str]:
 def _number(line: int, heading: str, row: dict[str, str], header: str, cell: str) -> Number:
     """Make the number of a cell; ValueError says what is wrong."""
     match = _HEADER.fullmatch(header)
-    name, unit = (match[1] or "", match[2]) if match and "unit" not in row else (header, "")
+    is_both = match and "unit" not in row
+    name, unit = ((match[1] or "").rstrip(), match[2]) if match and is_both else (header, "")
     unit = row.get("unit", unit)
     if unit not in UNITS:
         raise ValueError(f"unit '{unit}', which is none of {', '.join(UNITS)}")
@@ -188,17 +189,17 @@ def read_columns(text: Text) -> Iterator[Number]:
     The unit is the last that the text above names.  The last names in quotes above tell several
     numbers a case apart: "EPC", "BREAK" for `getpid@epc`, `getpid@break`.  Both must be there.
     """
-    cases, units, entries = list[str](), list[str](), list[str]()
+    cases, units, entries = list[str](), list[str](), dict[str, None]()
     for number, _, line in text:
         side, colon, rest = line.strip().rpartition(":")
         published = rest.split()
         if not (colon and side and published and all(map(_PLAIN.fullmatch, published))):
             units += _UNIT.findall(line)
-            entries += _QUOTED.findall(line)
+            entries |= dict.fromkeys(_QUOTED.findall(line))
             cases = line.split() if _NAMES.fullmatch(line) else []
             continue
         variants = len(published) // max(len(cases), 1)
-        chosen = list(dict.fromkeys(entries))[-variants:]
+        chosen = [*islice(reversed(entries), variants)][::-1]
         names = [f"{case}@{entry.lower()}" for case in cases for entry in chosen]
         names = cases if variants == 1 else names
         if units and len(names) == len(published):
@@ -420,9 +421,12 @@ def recordings(imported: Imported) -> Iterator[tuple[str, Recording]]:
                 f"{number.case} in {name} has a vector state; kentry knows none of {arch}.",
                 "Name another architecture with --arch.",
             )
-    for side in dict.fromkeys(number.side for number in imported.numbers):
+    by_side: dict[str, list[Number]] = {}
+    for number in imported.numbers:
+        by_side.setdefault(number.side, []).append(number)
+    for side, numbers in by_side.items():
         cases: dict[str, dict[str, NoisyMetric]] = {}
-        for group in samples(number for number in imported.numbers if number.side == side):
+        for group in samples(numbers):
             cases.setdefault(group.first.case, {})[group.first.metric] = group.noisy_metric()
         kernel = {
             "spec": f"import:{name}#{side}" if side else f"import:{name}",

@@ -39,6 +39,8 @@ _LAST_DATE = 2**32  # seconds; git refuses dates after 2099
 _MOST_MESSAGES = 1000
 # A month of the largest mailing list has 100 MB.
 _MOST_BYTES = 256 << 20
+# Of a mail, bytes: to match them takes a hundred times as much memory.
+_LONGEST_HEADER = 1 << 20
 # What git may take to apply one, whose binary parts are packed: bytes.
 _MOST_MEMORY = 1 << 30
 
@@ -47,7 +49,7 @@ _BEGINNING = re.compile(rb"\s*(?:From |(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)*
 _FORMAT_PATCH = re.compile(rb"\s*From [0-9a-f]{40,64} Mon Sep 17 00:00:00 2001\n")
 _DIFF = re.compile(rb"^(?:diff --git |--- [^\n]+\n\+\+\+ |@@ -\d)", re.MULTILINE)
 # How the text of an archive's page begins.
-_TITLE = re.compile(rb"\s*(\[[^]\n]*PATCH[^]\n]*\][^\n]+)")
+_TITLE = re.compile(rb"\s*(\[(?=[^]\n]*\])[^]\n]*?PATCH[^]\n]*\][^\n]+)")
 # What stands between the messages of a page of lore, and above each commit of git log -p.
 _PASTED = re.compile(rb"^(?:\^ permalink raw reply|commit [0-9a-f]{40}\b)", re.MULTILINE)
 _TAGS = re.compile(r"(?:\s*\[[^]]*\]\s*)+")
@@ -156,7 +158,7 @@ def _text(file: Path) -> bytes:
 
 def _file(file: Path) -> Iterator[Patch]:
     data = mbox = _text(file)
-    if not _BEGINNING.match(data):
+    if not _BEGINNING.match(data, 0, _LONGEST_HEADER):
         # A bare diff, perhaps with a text above it.
         if not _DIFF.search(data):
             raise UserError(f"{file} has no patch in it.", _KINDS)

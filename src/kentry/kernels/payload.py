@@ -16,8 +16,10 @@ import struct
 import subprocess
 import tempfile
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -57,6 +59,8 @@ _PROGRAMS = {
 _XEN_PHYS32_ENTRY = 18
 # A kernel with everything built in stays below; a hole between segments may not exceed it.
 MOST_IMAGE_BYTES = 1 << 30
+# A vmlinux has some ten, in one segment or two.
+_MOST_NOTE_SEGMENTS, _MOST_NOTES = 64, 10_000
 # A zboot image of a compressed Image, compressed.
 _MOST_LAYERS = 3
 # A piece of a compressed image that unpacks to 128 MiB at most: zstd's block of 4 bytes to 128 KiB.
@@ -238,13 +242,16 @@ def _unpack_elf(data: bytes) -> Unpacked:
 def _notes(elf: ELFFile) -> Iterator[Any]:
     from elftools.elf.segments import NoteSegment
 
-    for part in elf.iter_segments():
-        if isinstance(part, NoteSegment):
-            yield from part.iter_notes()
+    # Segments may overlap: each could be the whole file, and that one note or many.
+    parts = (part.iter_notes() for part in elf.iter_segments() if isinstance(part, NoteSegment))
+    notes = chain.from_iterable(islice(parts, _MOST_NOTE_SEGMENTS))
+    yield from islice(notes, _MOST_NOTES)
+    if next(parts, None) or next(notes, None):
+        raise NotAnImageError("has more notes, or segments of them, than a vmlinux")
 
 
 # init/version.c: "Linux version RELEASE (BY@HOST) (COMPILER, LINKER) #BUILD ...".
-_BANNER = re.compile(rb"Linux version (?=\d+\.\d+)[\x20-\x7e]+")
+_BANNER = re.compile(rb"Linux version (?=\d+\.\d+)[\x20-\x7e]{1,1000}")
 # Since Linux 6.1 there are two: one has no build number yet, and is not what is booted.
 _NUMBERED = re.compile(r" #\d+ ")
 _LONGEST_CONFIG = 16 << 20
@@ -299,18 +306,20 @@ def build_id(payload: bytes) -> str | None:
         return elf_build_id(payload)
     # The vDSOs inside a kernel have build ids too, which do not count.  An inner ELF file, whose
     # header has 64 bytes, ends with its section headers.
-    inner = []
+    inner = list[tuple[int, int]]()
     for match in re.finditer(rb"\x7fELF[\x01\x02]\x01\x01", payload[: 6 - 64]):
         wide = payload[match.start() + 4] == 2
         layout, at = ("<Q10xHH", 0x28) if wide else ("<I10xHH", 0x20)
         offset, size, count = struct.unpack_from(layout, payload, match.start() + at)
         end = match.start() + offset + size * count
         if offset and end <= len(payload):
-            inner.append((match.start(), end))
+            # In order and apart, however many there are and whatever they say.
+            inner.append((match.start(), max(end, inner[-1][1] if inner else 0)))
+    starts = [start for start, _ in inner]
     build_ids = {
         payload[match.end() : match.end() + match.group(1)[0]].hex()
         for match in _BUILD_ID.finditer(payload)
-        if not any(start <= match.start() < end for start, end in inner)
+        if not ((at := bisect_right(starts, match.start())) and match.start() < inner[at - 1][1])
     }
     return build_ids.pop() if len(build_ids) == 1 else None
 

@@ -274,7 +274,7 @@ class Revision:
     def version(self) -> tuple[int, int]:
         """Read VERSION and PATCHLEVEL of its Makefile; KernelError where it has none."""
         text = self.file("Makefile") or ""
-        number = r"^VERSION *= *(\d+)\s*^PATCHLEVEL *= *(\d+)"
+        number = r"^VERSION *= *(\d{1,9})\s*^PATCHLEVEL *= *(\d{1,9})\b"
         if not (match := re.search(number, text, re.MULTILINE)):
             raise KernelError(
                 "The Makefile of the source does not say which kernel it is.",

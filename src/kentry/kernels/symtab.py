@@ -43,6 +43,8 @@ _KERNEL_HALF = 1 << 63
 
 # The smallest kernels have thousands, the largest vmlinux, with all options, a million and a half.
 _FEWEST_SYMBOLS, _MOST_SYMBOLS = 500, 1 << 22
+# Linux's names have 512 bytes at most (KSYM_NAME_LEN); 100 symbols may share one of megabytes.
+_LONGEST_NAME = 1 << 12
 
 _STB_LOCAL, _STB_WEAK = 0, 2
 _STT_NOTYPE, _STT_FUNC = 0, 2
@@ -132,7 +134,8 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
     names = elf.get_section(table["sh_link"]).data()
     # struct, not pyelftools' iter_symbols(): a vmlinux has 300,000, which take it 8 s.
     for name_at, info, _, section, address, _ in _ELF64_SYM.iter_unpack(table.data()):
-        name = names[name_at : names.index(b"\0", name_at)].decode("utf-8", "replace")
+        end = names.find(b"\0", name_at, name_at + _LONGEST_NAME)
+        name = names[name_at : max(end, name_at)].decode("utf-8", "replace")
         code = section in executable and info & 0xF in (_STT_NOTYPE, _STT_FUNC)
         letter = "D" if not code else "W" if info >> 4 == _STB_WEAK else "T"
         # $x and .L are marks of the assembler, not functions.

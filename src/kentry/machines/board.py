@@ -13,6 +13,7 @@ import contextlib
 import enum
 import gzip
 import os
+import re
 import shlex
 import socket
 import tempfile
@@ -294,7 +295,7 @@ class BoardMachine(ShellMachine):
         lines, _ = self.run(f"cat {self._folder}/left 2>/dev/null", MOMENT)
         ended = lines[-1].strip() if lines else ""
         result = None
-        if ended.isdecimal():
+        if re.fullmatch("[0-9]{1,3}", ended):
             result = CommandResult(int(ended), self._fetch("left.out"), self._fetch("left.err"))
         # A boot loader may be the next that listens on a console: labgrid looks before it writes.
         self.reconnect()

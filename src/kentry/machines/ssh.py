@@ -231,8 +231,8 @@ class SshMachine(ShellMachine):
 
     def _status(self, what: str, said: RemoteScript, ran: Exit) -> int:
         """The status of what ran there to its end; MachineError where it did not get there."""
-        if said.end is not None and said.end.isdecimal():
-            return int(said.end)
+        if status := re.fullmatch("[0-9]{1,3}", said.end or ""):
+            return int(status[0])
         if ran.stopped:
             raise self.stopped(what, ran.stopped)
         raise MachineError(

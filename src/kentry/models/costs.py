@@ -26,7 +26,6 @@ Those in models/costs/ are named by their names, a user's by its path.
     source = "as above"
 """
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,6 +34,7 @@ import tomli_w
 from msgspec import Meta
 
 from kentry.errors import UserError, did_you_mean
+from kentry.host.toml import MOST_BYTES, parse_toml
 
 _FOLDER = Path(__file__).parent / "costs"
 
@@ -75,8 +75,6 @@ Act = Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
 Cost = Annotated[float, Meta(ge=0, le=1e15)]
 Text = Annotated[str, Meta(min_length=1)]
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
-
-_MOST_BYTES = 1 << 20
 
 
 class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,7 +141,7 @@ def load_costs(text: str | Path) -> CostTable:
     file = _FOLDER / f"{name}.toml" if name in shipped() else Path(name)
     try:
         with file.open("rb") as stream:
-            data = stream.read(_MOST_BYTES + 1)
+            data = stream.read(MOST_BYTES + 1)
     except OSError as err:
         sentence = f"There is no cost table '{name}'.{did_you_mean(name, shipped())}"
         if "/" in name or name.endswith(".toml"):
@@ -151,9 +149,7 @@ def load_costs(text: str | Path) -> CostTable:
         remedy = f"Name a file, or one of these: {', '.join(shipped())}."
         raise UserError(sentence, remedy) from err
     try:
-        if len(data) > _MOST_BYTES:
-            raise ValueError(f"it is larger than {_MOST_BYTES >> 20} MiB")
-        return _table(tomllib.loads(data.decode()))
+        return _table(parse_toml(data))
     except (ValueError, RecursionError) as err:
         reason = " ".join(str(err).split())[:200]
         raise UserError(

@@ -42,6 +42,8 @@ _DOCUMENTS = "SELECT sha256, schema FROM documents ORDER BY added, sha256"
 # What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64.
 _VERSION = re.compile(r"^[\d.]+(-rc\d+)?(-\d+)?(\+(deb\d+[.+u\d]*|bpo))?[-+]?")
 _COMPILER = re.compile(r"(gcc|clang)\D*?(?:-\d+\D*?)?(\d+)\.\d")
+# Debian's has 40 characters; the expression takes time by the square of them.
+_LONGEST_COMPILER = 400
 _BUILT = re.compile(r"\((\d{4}-\d\d-\d\d)\)$|(\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \w+ \d{4})$")
 # Kernels of reproducible builds say that they were built then.
 _NO_YEAR = 1990
@@ -221,7 +223,7 @@ def _kernel(place: str, key: str) -> Kernel:
     recording = _recording(place, key)
     kernel, target = recording.kernel, recording.target
     origin, release = kernel.get("origin") or {}, kernel.get("release") or ""
-    compiler = _COMPILER.search(kernel.get("compiler") or "")
+    compiler = _COMPILER.search((kernel.get("compiler") or "")[:_LONGEST_COMPILER])
     config = f"{origin.get('config', '')} {origin.get('config_set', '')}".strip()
     flavour = config or _VERSION.sub("", release)
     is_package, commit = origin.get("kind") == "debian", origin.get("commit", "")

@@ -183,7 +183,9 @@ class Facts:
         lines = text.splitlines()
         if len(text) >= MOST_BYTES - 1:
             lines = lines[:-1]
-        cpus = [int(number) for number in re.findall(r"\bCPU(\d+)", lines[0])] if lines else []
+        cpus = (
+            [int(number) for number in re.findall(r"\bCPU(\d{1,9})\b", lines[0])] if lines else []
+        )
         rows = []
         for line in lines[1:]:
             name, _, rest = line.strip().partition(":")
@@ -205,13 +207,17 @@ class Facts:
         ]
 
 
+_MOST_CPUS = 1 << 14
+
+
 def cpu_list(text: str) -> tuple[int, ...]:
     """Returns the cpus of a list as the kernel writes it: "0-3,8"; "" and "(null)" have none."""
     cpus: set[int] = set()
-    for part in text.split(","):
-        if match := re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part):
+    # Linux has 8192 at most (NR_CPUS).
+    for part in text.split(",")[:_MOST_CPUS]:
+        if match := re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part):
             first, last = int(match[1]), int(match[2] or match[1])
-            cpus.update(range(first, min(last, first + 65536) + 1))
+            cpus.update(range(first, min(last + 1, _MOST_CPUS)))
     return tuple(sorted(cpus))
 
 

@@ -127,7 +127,7 @@ def parse(text: str, *, virtual: bool = False) -> Timing:
                     continue
                 case _:
                     raise ValueError("an unknown line, or the beginning is missing")
-        except (ValueError, KeyError, ZeroDivisionError) as err:
+        except (ValueError, KeyError, ArithmeticError) as err:
             raise UserError(f"'{line.strip()[:60]}' is no line of costs.c's.", _AGAIN) from err
     if timing is None:
         raise UserError("There is no 'kentry-costs start' line in what was printed.", _AGAIN)

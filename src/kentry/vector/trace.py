@@ -107,9 +107,13 @@ class TraceMeta(msgspec.Struct, tag_field="schema", tag=SCHEMA):
     console_tail: str = ""
 
 
+# What a file's own table of tasks makes its reader raise.
+_DAMAGED = (KeyError, TypeError, ValueError, RecursionError)
+
+
 def release_of(release: str) -> tuple[int, int]:
     """Reads a kernel's version and patch level, (0, 0) where its release has none."""
-    match = re.search(r"(\d+)\.(\d+)", release)
+    match = re.search(r"(\d{1,9})\.(\d{1,9})", release)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
@@ -208,7 +212,7 @@ def read_trace(path: Path) -> VectorTrace:
         )
         document = msgspec.json.decode(file.metadata.metadata[METADATA_KEY])
         schema = str(document.get("schema"))
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as err:
+    except (pa.ArrowException, OSError, *_DAMAGED, AttributeError) as err:
         raise UserError(f"{path} is not a vector trace, or is cut short.", _NOT_A_TRACE) from err
     if schema != SCHEMA:
         newer = schema.startswith(KIND)
@@ -239,7 +243,7 @@ def read_trace(path: Path) -> VectorTrace:
         last = max(int(trace.task.max(initial=0)), int(named.max(initial=0)), *parents, -1)
         if len(trace) and (named.min(initial=0) < 0 or last >= len(tasks)):
             raise ValueError("it has tasks that are not in its table")
-    except (pa.ArrowException, OSError, ValueError) as err:
+    except (pa.ArrowException, OSError, *_DAMAGED) as err:
         what = " ".join(str(err).split())[:100]
         again = "Make it again with kentry vector trace."
         raise UserError(f"{path} is not a whole trace: {what}.", again) from err

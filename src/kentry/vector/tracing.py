@@ -4,6 +4,7 @@
 What the tasks plugin wrote (plugin/events.h) becomes the columns and the task table of a trace.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -168,14 +169,14 @@ def write_records(
     whole = table.records == records.stat().st_size // _RECORD.itemsize
     complete = whole and ending.status is not None
     # The resolution of the kernel's timeouts.
-    hz = (config_lines(kernel) or {}).get("HZ")
+    hz = re.fullmatch(r"\d{1,9}", (config_lines(kernel) or {}).get("HZ", ""))
     meta = {
         "arch": arch.name,
         "kernel": {name: getattr(kernel, name) for name in OF_THE_KERNEL},
         "target": traced.target,
         "workload": {**workload.description, "status": ending.status},
         "unit": {"vl": length or arch.vector.units[0].lengths[0]},
-        "hz": int(hz) if hz else None,
+        "hz": int(hz[0]) if hz else None,
         "policy": policy,
         "trap_classes": list(arch.vector.trap_classes),
         "complete": complete,

@@ -117,6 +117,9 @@ def test_commits_are_those_of_the_users_tree(
         ('tree = ""', "which is not a text"),
         ('color = "awlays"', "Did you mean always?"),
         ('arch = "arm64', "is not a file of settings"),
+        (f"color = 0x{'f' * 5000}", "is not a file of settings"),
+        (f"{'a.' * 20_000}a = 1", "more than 100 dots"),
+        (f"# {'x' * (1 << 20)}", "larger than 1 MiB"),
         ('arch = "arm64"\narch = "arm64"', "is not a file of settings"),
     ],
 )

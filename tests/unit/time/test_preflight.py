@@ -131,6 +131,8 @@ def test_the_choice_keeps_to_what_is_allowed_and_online(
         ("(null)", ()),
         ("3-1", ()),
         ("0-1,x,3", (0, 1, 3)),
+        ("9" * 5000, ()),
+        ("0-999999999,70000-140000", tuple(range(1 << 14))),
     ],
 )
 def test_lists_of_cpus(text: str, cpus: tuple[int, ...]) -> None:

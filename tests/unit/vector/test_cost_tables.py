@@ -134,6 +134,7 @@ def test_intervals_are_the_least_favourable() -> None:
         (lambda text: text.replace("kentry-costs block use 100 200\n", "", 1), "are missing"),
         (lambda text: text.replace("use 100 ", "use 0 ", 1), "is no line of costs.c's"),
         (lambda text: text.replace("use 100 200", "use 100 x", 1), "is no line of costs.c's"),
+        (lambda text: text.replace("use 100 ", f"use 1 {'9' * 400}", 1), "is no line of costs.c's"),
         (lambda text: text.replace("bits=128", "bits"), "is no line of costs.c's"),
         (lambda text: text.replace("kentry-costs start", "x"), "is no line of costs.c's"),
         (lambda text: text.replace("costs block", "costs brick"), "is no line of costs.c's"),
