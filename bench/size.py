@@ -27,7 +27,7 @@ BUDGET = {
     "commands": 3783,
     "compare": 2394,
     "count": 1952,
-    "host": 2329,
+    "host": 2347,
     "importing": 452,
     "kernels": 4437,
     "machines": 1384,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2915,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43768
+TESTS_BUDGET = 43786
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kentry.errors import UserError
 from kentry.host import interrupt
 from kentry.host.packages import DOCTOR, missing
 
@@ -24,6 +25,8 @@ log = logging.getLogger("kentry")
 
 _POLL_SECONDS = 0.2
 _CHUNK_BYTES = 1 << 16
+# What run() keeps in memory of what a program prints.
+_MOST_PRINTED = 1 << 30
 # How much of the end of standard error supervise() keeps.
 _STDERR_BYTES = 8192
 # The probe's longest line is a few KiB; output without a newline for this long has no lines.
@@ -98,23 +101,38 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run `argv` to its end, fed `feed`; with `check`, CalledProcessError for a status but 0.
 
-    What takes more than `seconds` is killed: TimeoutExpired.
+    What takes more than `seconds` is killed: TimeoutExpired; what prints without end: UserError.
     """
     ends = time.monotonic() + seconds
-    # A file: communicate() cannot go on to feed a pipe after a timeout.
+    # A file, so that it is not fed while its output is read.
     with tempfile.TemporaryFile() if feed else open(os.devnull, "r+b") as stdin:
         stdin.write(feed)
         stdin.seek(0)
-        with child(argv, env=env, cwd=cwd, stdin=stdin) as process:
+        with (
+            child(argv, env=env, cwd=cwd, stdin=stdin) as process,
+            selectors.DefaultSelector() as open_pipes,
+        ):
+            outputs = {pipe: bytearray() for pipe in (process.stdout, process.stderr) if pipe}
+            for pipe in outputs:
+                open_pipes.register(pipe, selectors.EVENT_READ, outputs[pipe])
             while True:
-                try:
-                    outputs = process.communicate(timeout=_POLL_SECONDS)
-                    break
-                except subprocess.TimeoutExpired:
-                    interrupt.check()
-                    if time.monotonic() > ends:
-                        raise
-    out, err = (output.decode(errors="replace") for output in outputs)
+                for key, _ in open_pipes.select(_POLL_SECONDS) if open_pipes.get_map() else ():
+                    if not (chunk := os.read(key.fd, _CHUNK_BYTES)):
+                        open_pipes.unregister(key.fileobj)
+                    key.data.extend(chunk)
+                if not open_pipes.get_map():
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_POLL_SECONDS)
+                        break
+                interrupt.check()
+                if sum(map(len, outputs.values())) > _MOST_PRINTED:
+                    raise UserError(
+                        f"{Path(argv[0]).name} printed more than {_MOST_PRINTED >> 20} MiB.",
+                        "Look at what it reads; kentry -v shows its command line.",
+                    )
+                if time.monotonic() > ends:
+                    raise subprocess.TimeoutExpired(list(argv), seconds)
+    out, err = (output.decode(errors="replace") for output in outputs.values())
     if check and process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(argv), out, err)
     return subprocess.CompletedProcess(list(argv), process.returncode, out, err)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kentry.errors import UserError
+from kentry.host import process
 from kentry.host.process import Exit, child, run, supervise
 from tests.processes import PATIENCE, gone, pid_in
 
@@ -50,6 +52,22 @@ def test_check_sees_stderr_and_ends_the_program() -> None:
 
     with pytest.raises(ValueError, match="^bad$"):
         play("echo bad >&2; sleep 1000", check=refuse)
+
+
+@pytest.mark.slow
+def test_what_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_MOST_PRINTED", 1 << 20)
+    for text in ("yes", "yes >&2"):
+        with pytest.raises(UserError, match="sh printed more than 1 MiB"):
+            run(["sh", "-c", text])
+    assert len(run(["sh", "-c", "head -c 1048576 /dev/zero"]).stdout) == 1 << 20
+
+
+@pytest.mark.slow
+def test_what_closes_its_outputs_is_waited_for() -> None:
+    assert run(["sh", "-c", "exec >&- 2>&-; sleep 0.5; exit 3"], check=False).returncode == 3
+    with pytest.raises(subprocess.TimeoutExpired):
+        run(["sh", "-c", "exec >&- 2>&-; sleep 1000"], seconds=0.5)
 
 
 def test_lines_come_as_they_are_printed(tmp_path: Path) -> None:
