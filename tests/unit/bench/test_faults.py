@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,29 +25,38 @@ class Believing(works.Works):
         return (*works.in_a_child(words, self.environment | more), "")
 
 
+STORED = {"1.json": b'{"count": 12}', "2.json": b'{"count": 345678}'}
+
+
+def refusing(words: list[str]) -> int:
+    printing(words)
+    folder = Path(os.environ["KENTRY_CACHE"], "stored")
+    return 0 if {file.name: file.read_bytes() for file in folder.iterdir()} == STORED else 2
+
+
 def printing(words: list[str]) -> int:
     files = sorted(Path(os.environ["KENTRY_CACHE"], "stored").iterdir())
     print(json.dumps([file.read_bytes().hex() for file in files]))
     return 0
 
 
-def test_damage_that_a_command_believes_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", [printing, refusing])
+def test_damage_that_a_command_believes_or_refuses_is_found(
+    command: Callable[[list[str]], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(works, "kentry_main", printing)
-    stored = {"1.json": b'{"count": 12}', "2.json": b'{"count": 345678}'}
+    monkeypatch.setattr(works, "kentry_main", command)
     trials = Trials(Believing(tmp_path), seed=1)
     folder, users = trials.works.cache / "stored", tmp_path / "users"
     monkeypatch.setenv("KENTRY_CACHE", str(users))
     for each in (folder, users / "stored"):
         each.mkdir(parents=True)
-        for name, content in stored.items():
+        for name, content in STORED.items():
             (each / name).write_bytes(content)
     for number in range(20):
         trials.damage(number)
     # A file may be exchanged for itself, and a digit for the same one.
     assert len(trials.wrong) > 12
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == stored
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == STORED
     assert os.environ["KENTRY_CACHE"] == str(users)
 
 
