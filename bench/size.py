@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2915,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43799
+TESTS_BUDGET = 43801
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
