@@ -58,7 +58,7 @@ def test_check_sees_stderr_and_ends_the_program() -> None:
 def test_what_prints_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_MOST_PRINTED", 1 << 20)
     for text in ("yes", "yes >&2"):
-        with pytest.raises(UserError, match="sh printed more than 1 MiB"):
+        with pytest.raises(UserError, match="sh printed more"):
             run(["sh", "-c", text])
     assert len(run(["sh", "-c", "head -c 1048576 /dev/zero"]).stdout) == 1 << 20
 
