@@ -283,7 +283,7 @@ class Trials:
         answer = self.works.answer(work, code, printed)
         what = f"{how} {file.relative_to(self.works.folder)}"
         # A store has no other, and a search that goes on may not forget what it was asked.
-        is_made_again = self.works.cache in file.parents and not work.again
+        is_made_again = self.works.cache in file.resolve().parents and not work.again
         if code not in ((0,) if is_made_again else (0, 2)):
             self._fail(kind, number, f"exit code {code}: {what}")
         elif code == 0 and answer != wanted:
