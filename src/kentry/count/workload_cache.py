@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs of programs that were made before, by the content of everything that shapes one."""
 
+import contextlib
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from kentry.boot.userland import workloads
 from kentry.boot.userland.root_image import build_userland
 from kentry.count.cache import of_kernel
 from kentry.count.workload import run_workload
-from kentry.errors import GuestError
+from kentry.errors import GuestError, RecordingError
 from kentry.host import interrupt
 from kentry.host.archive import Release
 from kentry.host.cache import (
@@ -80,9 +81,11 @@ def contexts_of(
         own = replace(options, seed=seed)
         kept = cache_dir("workloads") / digest_of(_made_for(kernel, arch, guest, own, update))
         if reuse and kept.exists():
-            if read_manifest(kept):
-                found.append(read_workload(kept / _FILE))
-                continue
+            # A newer kentry's is whole, and yet not read.
+            with contextlib.suppress(RecordingError):
+                if read_manifest(kept):
+                    found.append(read_workload(kept / _FILE))
+                    continue
             say(f"{kept} is damaged or of another run. It is made again.")
         check_room(kept.parent, _WORKLOAD_BYTES)
         workload, ending = run_workload(kernel, arch, guest, own, of_boot)

@@ -98,18 +98,13 @@ def load(
 def _kallsyms(image: Path, table: Path, update: Update) -> SymbolTable:
     """Return the image's own symbols, which the cache has as JSON: it loads in milliseconds."""
     checksum = table.with_suffix(".sha256")
-
-    def of_table() -> str:
-        # The folder has the image's name, so that another image's pair of files is none of its.
-        return f"{table.parent.name} {cache.sha256_of(table)}"
-
     # A table that is not what was written there is read from the image again.
     with contextlib.suppress(OSError, ValueError):
-        if checksum.read_text(encoding="utf-8") == of_table():
+        if cache.read_json(checksum).get("sha256") == cache.sha256_of(table):
             return SymbolTable(*json.loads(table.read_bytes()))
     symbols = symtab.of_image(image, update)
     cache.write_atomically(table, json.dumps([symbols.addresses, symbols.kinds, symbols.names]))
-    cache.write_atomically(checksum, of_table())
+    cache.write_json(checksum, {"sha256": cache.sha256_of(table)})
     return symbols
 
 

@@ -207,13 +207,13 @@ class Facts:
         ]
 
 
+# Linux has 8192 at most (NR_CPUS).
 _MOST_CPUS = 1 << 14
 
 
 def cpu_list(text: str) -> tuple[int, ...]:
     """Returns the cpus of a list as the kernel writes it: "0-3,8"; "" and "(null)" have none."""
     cpus: set[int] = set()
-    # Linux has 8192 at most (NR_CPUS).
     for part in text.split(",")[:_MOST_CPUS]:
         if match := re.fullmatch(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", part):
             first, last = int(match[1]), int(match[2] or match[1])
