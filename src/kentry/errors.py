@@ -62,6 +62,10 @@ class KernelError(KentryError):
     bisect_code = EXIT_SKIP
 
 
+class DamagedSourceError(KernelError):
+    """kentry's own copy of a source was damaged. It has been removed, and can be made again."""
+
+
 class BuildError(KentryError):
     """A kernel could not be built from its source."""
 

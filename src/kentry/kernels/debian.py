@@ -366,14 +366,18 @@ def revision(spec: Spec, update: Update) -> Revision:
         raise _no_source(roots, spec, update)
     root, (candidate,) = packages
     repository = Repository(f"package {candidate.sha256}")
-    ids = read_json(repository.folder / _MANIFEST)
-    if not ids:
+    if not (ids := _ids(repository)):
         with repository.locked(update):
-            ids = read_json(repository.folder / _MANIFEST)
-            ids = ids or _fetch(repository, root, candidate, update)
+            ids = _ids(repository) or _fetch(repository, root, candidate, update)
     origin = {"kind": "source", "package": candidate.package, "version": candidate.version}
     origin["deb_sha256"] = candidate.sha256
     return Revision(repository, ids["commit"], ids["tree"], origin)
+
+
+def _ids(repository: Repository) -> dict[str, str]:
+    """Return the names of the commit and the tree of an unpacked package; empty without one."""
+    ids = read_json(repository.folder / _MANIFEST)
+    return ids if ids and repository.git.has(f"{ids['commit']}^{{tree}}") else {}
 
 
 def _fetch(
@@ -401,6 +405,7 @@ def _fetch(
     git.init()
     tree = take_files(repository, repository.work, update)
     # What was read is what is checked out.
+    shutil.copyfile(git.folder / "import-index", git.folder / "compared-index")
     (git.folder / "import-index").replace(git.folder / "index")
     commit = git.line("commit-tree", "-m", f"{candidate.package} {candidate.version}", tree)
     git("update-ref", "HEAD", commit)

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
 from kentry.host.cache import read_at_most
-from kentry.kernels.repository import Git, Revision, not_whole
+from kentry.kernels.repository import Git, Repository, Revision, not_whole
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."
@@ -386,12 +386,12 @@ def apply_patches(base: Revision, patches: Sequence[Patch]) -> list[Step]:
     """Make a step of each patch, on those before that apply; UserError if it leaves the tree."""
     # In an index of their own, so that no file of the work tree is touched and compiled again.
     repository, steps, commit = base.repository, [], base.commit
-    with TemporaryDirectory(prefix="kentry-patch-") as folder:
+    with TemporaryDirectory(prefix="kentry-patch-") as folder, repository.reading(base.commit[:12]):
         git = Git(repository.git.folder, repository.work, f"{folder}/index")
         git("read-tree", commit)
         for number, patch in enumerate(patches, 1):
             try:
-                commit, tree = _apply(git, commit, patch)
+                commit, tree = _apply(git, repository, commit, patch)
             except PatchError as err:
                 steps.append(Step(number, patch.subject, None, err.sentence))
                 continue
@@ -401,12 +401,14 @@ def apply_patches(base: Revision, patches: Sequence[Patch]) -> list[Step]:
     return steps
 
 
-def _apply(git: Git, parent: str, patch: Patch) -> tuple[str, str]:
+def _apply(git: Git, repository: Repository, parent: str, patch: Patch) -> tuple[str, str]:
     """Return the commit that git am would make, and its tree; PatchError, KernelError."""
     words = ("apply", "--cached", "--whitespace=nowarn")
     done = git(*words, check=False, feed=patch.diff, memory=_MOST_MEMORY)
     if unread := re.search(r"^error: failed to read (.*)", done.stderr, re.MULTILINE):
-        raise not_whole(parent, f"{unread[1]} is missing")
+        reason = f"{unread[1]} is missing"
+        repository.check_objects(parent[:12], reason)
+        raise not_whole(parent[:12], reason)
     if done.returncode:
         raise PatchError(f"does not apply: {_why(done.stderr)}.")
     tree = git.line("write-tree")

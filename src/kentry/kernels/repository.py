@@ -13,11 +13,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kentry.errors import KernelError, UserError
+from kentry.errors import DamagedSourceError, KernelError, UserError
 from kentry.host import sandbox
 from kentry.host.cache import (
     cache_dir,
@@ -27,7 +27,7 @@ from kentry.host.cache import (
     write_atomically,
 )
 from kentry.host.process import need, run
-from kentry.progress import Update
+from kentry.progress import Update, say
 
 # What git itself sets for hooks (git rev-parse --local-env-vars): it names another repository.
 _ANOTHER = (
@@ -140,10 +140,19 @@ class Git:
         """Return the one line that git WORDS prints."""
         return self(*args).stdout.strip()
 
+    def has(self, *what: str) -> bool:
+        """Return whether it is a repository that has WHAT, as git rev-parse takes it."""
+        return self.folder.exists() and not self("rev-parse", "-q", *what, check=False).returncode
+
     def init(self) -> None:
         """Make the repository where there is none, at once and whole: others may look for it."""
-        if (self.folder / "HEAD").exists():
-            return
+        if self.folder.exists():
+            with contextlib.suppress(OSError, ValueError):
+                settings = (self.folder / "config").read_text(encoding="utf-8")
+                if settings.endswith(_SETTINGS) and self.has("--git-dir"):
+                    return
+            say(f"{self.folder} is damaged. It is made again.")
+            shutil.rmtree(self.folder, ignore_errors=True)
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=".git."))
         Git(new, self._work)("init", "--quiet", "--initial-branch=master", "--template=")
         with (new / "config").open("a", encoding="utf-8") as file:
@@ -186,11 +195,14 @@ def status(folder: Path) -> subprocess.CompletedProcess[str]:
 class Repository:
     """A repository below the cache, by `key`: what it holds the source of; or in a `folder`."""
 
-    def __init__(self, key: str, folder: Path | None = None) -> None:
+    def __init__(
+        self, key: str, folder: Path | None = None, lender: "Repository | None" = None
+    ) -> None:
         digest = hashlib.sha256(key.encode()).hexdigest()
         self.folder = folder or cache_dir("trees", digest[:16])
         self.work = self.folder / "linux"
         self.git = Git(self.folder / "git", self.work)
+        self._lender = lender
 
     def here(self) -> "Repository":
         """Return where this machine builds: one in KENTRY_WORK that borrows all commits, or itself.
@@ -202,7 +214,7 @@ class Repository:
         folder = Path(os.path.realpath(Path(base, "trees", self.folder.name)))
         with no_space_is_an_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        own = Repository("", folder)
+        own = Repository("", folder, self)
         own.borrow_objects(self.git.folder / "objects", self.git.folder / "shallow")
         return own
 
@@ -225,7 +237,8 @@ class Repository:
 
     def check_out(self, commit: str, update: Update) -> None:
         """Make the work tree that of `commit`, whatever was there; the caller has the lock."""
-        update(None, f"checking out {commit[:12]}")
+        short = commit[:12]
+        update(None, f"checking out {short}")
         self.work.mkdir(exist_ok=True)
         # How git is left when it was killed in the middle of something.
         for pattern in ("*.lock", "refs/**/*.lock"):
@@ -239,20 +252,67 @@ class Repository:
             (self.git.folder / "index").unlink(missing_ok=True)
             done = self.git(*reset, check=False)
         if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            reason = re.sub("^(fatal|error): ", "", (lines or ["git gave no reason"])[-1])
+            reason = _reason(done.stderr)
             unread = r"^error: unable to read \S+ file of (.*) \("
             if files := re.findall(unread, done.stderr, re.MULTILINE):
                 more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
                 reason = f"{files[0]}{more} is missing"
-            raise not_whole(commit, reason)
+            self.check_objects(short, reason)
+            raise not_whole(short, reason)
+        if wrong := self._wrong_file(commit):
+            self.check_objects(short, f"{wrong} is not what its name in git says")
         self.git("clean", "-ffdxq")
 
+    def _wrong_file(self, commit: str) -> str:
+        """Return a file of the work tree that is not that of the commit; "" where all are."""
+        # git writes an object into a file and does not look whether the object has its hash.  This
+        # index has the times of files whose content was compared: only others are read again.
+        git = Git(self.git.folder, self.work, "compared-index")
+        if git("read-tree", "--reset", commit, check=False).returncode:
+            (git.folder / "compared-index").unlink(missing_ok=True)
+            git("read-tree", "--reset", commit)
+        compared = git("update-index", "--ignore-submodules", "--refresh", check=False)
+        return compared.stdout.partition(": needs update")[0] if compared.returncode else ""
 
-def not_whole(commit: str, reason: str) -> KernelError:
-    """Return the error where files of a commit are missing, as in a partial clone."""
+    @contextlib.contextmanager
+    def reading(self, source: str) -> Iterator[None]:
+        """Turns a failure of git in the block into what it says of the source; KernelError."""
+        try:
+            yield
+        except subprocess.CalledProcessError as err:
+            reason = _reason(err.stderr)
+            self.check_objects(source, reason)
+            raise not_whole(source, reason) from err
+
+    def check_objects(self, source: str, reason: str) -> None:
+        """Look at kentry's own objects; removes damaged ones and raises DamagedSourceError."""
+        damaged = [own for own in (self, self._lender) if own and own._is_damaged()]
+        for own in damaged:
+            shutil.rmtree(own.git.folder, ignore_errors=True)
+        if damaged:
+            raise DamagedSourceError(
+                f"kentry's own copy of the source of {source} was damaged: {reason}.",
+                "It is removed. Run the command again, which makes a new one.",
+            )
+
+    def _is_damaged(self) -> bool:
+        fsck = Git(self.git.folder, self.work, "no-index")
+        own_objects = ("fsck", "--no-full", "--no-dangling", "--no-progress")
+        status = fsck(*own_objects, check=False).returncode
+        # 1 is an object that is not whole.  Another repository lends what is missing (2).
+        lent = (self.git.folder / "objects/info/alternates").exists()
+        return status & 1 == 1 if lent else status != 0
+
+
+def _reason(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    return re.sub("^(fatal|error): ", "", (lines or ["git gave no reason"])[-1])
+
+
+def not_whole(source: str, reason: str) -> KernelError:
+    """Return the error where files of a source are missing, as in a partial clone."""
     return KernelError(
-        f"The source of {commit[:12]} is not whole: {reason}.",
+        f"The source of {source} is not whole: {reason}.",
         "Fetch what is missing (git fetch --refetch), or name a complete clone.",
     )
 

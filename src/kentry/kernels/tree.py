@@ -54,10 +54,11 @@ def revision(spec: Spec, update: Update) -> Revision:
         raise _not_a_kernel(str(folder))
     top = folder.resolve()
     repository = Repository(f"unpacked {top}")
-    with repository.locked(update):
+    with repository.locked(update), repository.reading(top.name):
         repository.git.init()
         tree = take_files(repository, top, update)
         commit = repository.git.line("commit-tree", "-m", f"unpacked tree {folder.name}", tree)
+        repository.git("update-ref", "HEAD", commit)
     digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
     origin = {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
     return Revision(repository, commit, tree, origin)
@@ -162,8 +163,13 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
             f"{top} has been built in, and its .gitignore does not tell source from products.",
             "Run make mrproper in it, or unpack it anew.",
         )
-    done = git("add", "--all", *(["--force"] if everything else []), ".", check=False)
-    if done.returncode:
+    for _ in range(2):
+        done = git("add", "--all", *(["--force"] if everything else []), ".", check=False)
+        if not done.returncode:
+            break
+        # It may be the index that is damaged.
+        (git.folder / "import-index").unlink(missing_ok=True)
+    else:
         raise UserError(
             f"The source in {top} could not be read: {done.stderr.strip().partition(chr(10))[0]}",
             "Make every file readable, free some space, or unpack the tree anew.",

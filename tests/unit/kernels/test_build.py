@@ -28,6 +28,7 @@ from kentry.host.cache import cache_dir, read_manifest
 from kentry.kernels import build, made_of
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
+from kentry.kernels.resolve import resolve
 from tests.builders import needs_bubblewrap
 from tests.processes import PATIENCE, script
 from tests.unit.kernels import fakes, sources
@@ -99,6 +100,23 @@ def failed(revision: Revision, *sets: str, request: Request | None = None) -> Bu
 
 
 ALL = ["Image", "arch/arm64/kernel/entry.o", "init/main.o", "kernel/fork.o", "vmlinux"]
+
+
+def test_a_damaged_copy_of_the_source_is_made_again_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = sources.unpacked(tmp_path / "linux", PREBUILT)
+    first, other = (Request(sets=(f"CONFIG_NET={value}",)) for value in "yn")
+    kernel = resolve(f"tree:{folder}", ARM64, Said(), first)
+    capsys.readouterr()
+    own = revision(folder).repository
+    for file in (own.git.folder / "objects").glob("??/*"):
+        file.chmod(0o600)
+        file.write_bytes(b"")
+    put(own.work / "kernel/fork.c", "damaged, too")
+    again = resolve(f"tree:{folder}", ARM64, Said(), other)
+    assert again.image_sha256 == kernel.image_sha256
+    assert capsys.readouterr().err.count("made again") == 1
 
 
 def test_a_kernel_from_its_source_and_not_built_twice(tmp_path: Path) -> None:

@@ -416,6 +416,12 @@ def test_it_is_unpacked_and_read_once(root: type[Root]) -> None:
     again = revision("6.12")
     assert (again.commit, again.tree) == (found.commit, found.tree)
     assert len(root.downloads) == 1
+    # What git cannot read is had again.
+    (found.repository.git.folder / "HEAD").write_bytes(b"")
+    again = revision("6.12")
+    assert (again.commit, again.tree) == (found.commit, found.tree)
+    assert len(root.downloads) == 2
+    found.repository.check_out(found.commit, Said())
 
 
 def test_an_interrupt_leaves_nothing(root: type[Root], monkeypatch: pytest.MonkeyPatch) -> None:

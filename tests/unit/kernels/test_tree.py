@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kentry.errors import KernelError, UserError
+from kentry.errors import DamagedSourceError, KernelError, UserError
 from kentry.kernels import tree
 from kentry.kernels.patches import apply_patches, read_patches
 from kentry.kernels.repository import Git, Repository, Revision
@@ -453,6 +454,99 @@ def test_what_a_killed_run_left_is_gone(grown: Path, interrupt: Callable[[Revisi
     assert done
     assert done.tree == new.tree
     assert check_out(done) == wanted
+
+
+def no_repository(git: Path) -> None:
+    shutil.rmtree(git)
+
+
+def nothing_but_objects(git: Path) -> None:
+    (git / "HEAD").write_bytes(b"")
+
+
+def settings_of_another(git: Path) -> None:
+    file = git / "config"
+    file.write_text(file.read_text().replace("autocrlf = false", "autocrlf = true"))
+
+
+def settings_that_are_no_text(git: Path) -> None:
+    (git / "config").write_bytes(b"\xff\xfe")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [no_repository, nothing_but_objects, settings_of_another, settings_that_are_no_text],
+)
+def test_a_damaged_repository_of_its_own_is_made_again(
+    linux: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    unpacked = sources.unpacked(tmp_path / "unpacked")
+    for source in (linux, unpacked):
+        before = revision(source)
+        wanted = check_out(before)
+        damage(before.repository.git.folder)
+        assert check_out(revision(source)) == wanted
+
+
+def own_object(found: Revision, path: str) -> Path:
+    name = found.repository.git.line("rev-parse", f"{found.commit}:{path}")
+    file = found.repository.git.folder / "objects" / name[:2] / name[2:]
+    file.chmod(0o600)
+    return file
+
+
+@pytest.mark.parametrize("damage", ["cut", "swapped"])
+def test_damaged_objects_of_a_patch_are_never_built_and_made_again(
+    linux: Path, tmp_path: Path, damage: str
+) -> None:
+    # The user's repository has no object of the patch.
+    shutil.copytree(linux, grown := tmp_path / "grown")
+    commit(grown, "second", {"kernel/fork.c": sources.fork_c(first=10), "kernel/new.c": "new\n"})
+    base = revision(linux)
+    done = applied(base, grown)
+    assert done
+    wanted = check_out(done)
+    changed, added = (own_object(done, path) for path in ("kernel/fork.c", "kernel/new.c"))
+    if damage == "cut":
+        changed.write_bytes(added.read_bytes()[:9])
+    else:
+        # git believes an object's name: it does not look whether the content has that hash.
+        changed.write_bytes(added.read_bytes())
+    check_out(base)
+    with pytest.raises(DamagedSourceError):
+        check_out(done)
+    again = applied(revision(linux), grown)
+    assert again and again.commit == done.commit
+    assert check_out(again) == wanted
+
+
+def test_an_unpacked_trees_damaged_files_in_git_are_made_again(tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "linux")
+    first = revision(folder)
+    wanted = check_out(first)
+    index = first.repository.git.folder / "import-index"
+    index.write_bytes(index.read_bytes()[:40])
+    assert revision(folder).tree == first.tree
+    own_object(first, "kernel/fork.c").unlink()
+    (first.repository.work / "kernel/fork.c").unlink()
+    with pytest.raises(DamagedSourceError):
+        check_out(revision(folder))
+    assert check_out(revision(folder)) == wanted
+
+
+def test_a_borrowed_repository_is_made_again_where_the_lender_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KENTRY_WORK", str(tmp_path / "work"))
+    folder = sources.unpacked(tmp_path / "linux")
+    found = revision(folder)
+    own_object(found, "kernel/fork.c").write_bytes(b"")
+    with pytest.raises(DamagedSourceError):
+        found.repository.here().check_out(found.commit, Said())
+    again = revision(folder)
+    place = again.repository.here()
+    place.check_out(again.commit, Said())
+    assert content(place.work) == content(folder)
 
 
 def test_its_version_is_its_makefiles(tmp_path: Path) -> None:
