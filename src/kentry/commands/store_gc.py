@@ -24,11 +24,13 @@ class Options(TextOptions):
 
 
 def run(options: Options) -> int:
-    """Takes out damaged files, and objects that were added by nobody who came to an end."""
-    from kentry.store.store import Store
+    """Takes out what is lost or damaged, and makes the index agree with the rest."""
+    from kentry.store.store import Store, set_aside_damaged_index
 
     with progress(f"reading {options.store}"):
-        files, objects = Store(options.store).gc()
+        damaged = set_aside_damaged_index(options.store)
+        files, objects, indexed = Store(options.store, create=damaged).gc()
     text = f"files that were lost or damaged: {files}; objects removed: {objects}"
+    text += f"; indexed again: {indexed}"
     emit(options, lambda: Layout("store", "", "", [text]))
     return EXIT_DONE

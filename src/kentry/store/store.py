@@ -11,6 +11,7 @@ import contextlib
 import gzip
 import os
 import re
+import sqlite3
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,11 +80,15 @@ class Added:
     error: RecordingError | None = None
 
 
+class DamagedObjectError(UserError):
+    """The store has lost an object, or its content is not what its name says."""
+
+
 class Store:
     """An open store; UserError wherever its database or its objects cannot be used."""
 
     def __init__(self, place: str, *, create: bool = False) -> None:
-        """Opens the folder or URL `place`, and with `create` makes it if it is not there."""
+        """Opens the folder or URL `place`; `create` makes what is not there, of its objects."""
         self._place = place
         url, objects = _where(place, create=create)
         with self._errors():
@@ -116,6 +121,9 @@ class Store:
             if time.monotonic() > deadline:
                 raise UserError(f"{self._shown} cannot be made.", "Look at the database's log.")
             time.sleep(0.1)
+        # Those of a store that has lost its index.
+        for path in self._objects():
+            self._index(path)
 
     def add(self, paths: Iterable[Path | str]) -> Iterator[Added]:
         """Adds results' files, all of a folder's, or of another store; says so of each file."""
@@ -141,14 +149,40 @@ class Store:
             return Added(name, error=err)
         with self._errors():
             self._put(key, content)
+        return Added(name, new=self._insert(document, results))
+
+    def _insert(self, document: dict[str, Any], results: Sequence[dict[str, Any]]) -> bool:
+        """Whether the rows were not there."""
+        with self._errors():
             try:
                 with self._engine.begin() as connection:
                     connection.execute(_documents.insert(), document)
                     if results:
                         connection.execute(_results.insert(), results)
             except sql.exc.IntegrityError:
-                return Added(name)
-        return Added(name, new=True)
+                return False
+        return True
+
+    def _index(self, path: str) -> bool:
+        """Whether the object is a result, which the index has now."""
+        key = Path(path).name.removesuffix(".gz")
+        try:
+            document, results = _rows(key, self.get(key))
+        except (DamagedObjectError, RecordingError):
+            return False
+        self._forget(key)
+        self._insert({**document, "added": self._files.modified(path).timestamp()}, results)
+        return True
+
+    def _forget(self, key: str) -> None:
+        with self._errors(), self._engine.begin() as connection:
+            connection.execute(_results.delete().where(_results.c.sha256 == key))
+            connection.execute(_documents.delete().where(_documents.c.sha256 == key))
+
+    def _objects(self) -> list[str]:
+        with self._errors():
+            self._files.invalidate_cache()
+            return [path for path in self._files.find(self._root) if _OBJECT.search(path)]
 
     def hashes(self) -> list[str]:
         """The SHA-256 of all files that the index has."""
@@ -156,17 +190,20 @@ class Store:
             return list(connection.scalars(sql.select(_documents.c.sha256).order_by("sha256")))
 
     def get(self, key: str) -> bytes:
-        """The file of this SHA-256; UserError if it is gone or damaged."""
+        """The file of this SHA-256; DamagedObjectError if it is gone or another."""
         remedy = "kentry store gc takes it out; add its file again."
         content, unpacking = b"", zlib.decompressobj(wbits=31)
         with self._errors(), contextlib.suppress(zlib.error):
             try:
-                packed = self._files.cat_file(self._path(key))
+                # One above the limit is none of kentry's, packed or not.
+                small = self._files.size(self._path(key)) <= MOST_BYTES
+                packed = self._files.cat_file(self._path(key)) if small else b""
             except FileNotFoundError as err:
-                raise UserError(f"{self._shown} has lost its object {key}.", remedy) from err
+                sentence = f"{self._shown} has lost its object {key}."
+                raise DamagedObjectError(sentence, remedy) from err
             content = unpacking.decompress(packed, MOST_BYTES + 1)
         if not unpacking.eof or sha256(content).hexdigest() != key:
-            raise UserError(f"The object {key} of {self._shown} is damaged.", remedy)
+            raise DamagedObjectError(f"The object {key} of {self._shown} is damaged.", remedy)
         return content
 
     def query(self, text: str) -> tuple[list[str], list[list[Any]]]:
@@ -198,33 +235,35 @@ class Store:
         for key in self.hashes():
             try:
                 document, results = _rows(key, self.get(key))
-            except (UserError, RecordingError) as err:
+            except (DamagedObjectError, RecordingError) as err:
                 yield key, err.sentence
                 continue
             known = [self._known(table, key) for table in (_documents, _results)]
             if known != [_comparable([document]), _comparable(results)]:
                 yield key, "The index says something else of it than it has."
 
-    def gc(self) -> tuple[int, int]:
-        """Takes out what is lost, damaged or falsely indexed, and objects that the index lacks.
+    def gc(self) -> tuple[int, int, int]:
+        """Takes out what is lost or damaged; indexes what is falsely indexed or not at all.
 
-        Returns how many files, and how many objects.
+        Returns how many files are gone, how many objects were removed, and how many indexed.
         """
-        bad = [key for key, _ in self.verify()]
-        with self._errors():
-            for key in bad:
-                with self._engine.begin() as connection:
-                    connection.execute(_results.delete().where(_results.c.sha256 == key))
-                    connection.execute(_documents.delete().where(_documents.c.sha256 == key))
-            self._files.invalidate_cache()
-            known, of_bad = ({self._path(key) for key in keys} for keys in (self.hashes(), bad))
-            before, removed = time.time() - _NEW, 0
-            for path in self._files.find(self._root):
-                is_old = path in of_bad or self._files.modified(path).timestamp() < before
-                if path not in known and is_old and _OBJECT.search(path):
-                    self._files.rm_file(path)
-                    removed += 1
-        return len(bad), removed
+        bad = {self._path(key): key for key, _ in self.verify()}
+        for key in bad.values():
+            self._forget(key)
+        known = {self._path(key) for key in self.hashes()}
+        before, removed, indexed = time.time() - _NEW, 0, set()
+        for path in self._objects():
+            with self._errors():
+                is_old = path in bad or self._files.modified(path).timestamp() < before
+            if path in known or not is_old:
+                continue
+            if self._index(path):
+                indexed.add(path)
+                continue
+            with self._errors():
+                self._files.rm_file(path)
+            removed += 1
+        return len(bad.keys() - indexed), removed, len(indexed)
 
     def _known(self, table: sql.Table, key: str) -> list[tuple[Any, ...]]:
         """The rows of a file in the index."""
@@ -256,10 +295,10 @@ class Store:
             yield
         except sql.exc.SQLAlchemyError as err:
             why = printable_error(str(getattr(err, "orig", None) or err).partition("\n")[0])
-            raise UserError(
-                f"{self._shown} cannot be used: {why}.",
-                "Look at the statement, at the database, or at the room on its disk.",
-            ) from err
+            remedy = "Look at the statement, at the database, or at the room on its disk."
+            if _is_damage(err):
+                remedy = f"kentry store gc {self._shown} makes its index again from its objects."
+            raise UserError(f"{self._shown} cannot be used: {why}.", remedy) from err
         except OSError as err:
             raise UserError(
                 f"The objects of {self._shown} cannot be used: {err.strerror or err}.",
@@ -283,6 +322,31 @@ def _connect(
 
 # What may be removed below the objects' folder, which may be a link to anywhere.
 _OBJECT = re.compile(r"/[0-9a-f]{2}/[0-9a-f]{64}\.gz$")
+
+
+def _is_damage(err: sql.exc.SQLAlchemyError) -> bool:
+    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return getattr(getattr(err, "orig", None), "sqlite_errorcode", None) in codes
+
+
+def set_aside_damaged_index(place: str) -> bool:
+    """Whether SQLite cannot read the index of a folder, which has another name now."""
+    index = Path(place, _INDEX)
+    if not index.is_file():
+        return False
+    engine = sql.create_engine(URL.create("sqlite", database=str(index)), poolclass=sql.NullPool)
+    try:
+        with engine.connect() as connection:
+            if connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar() == "ok":
+                return False
+    except sql.exc.DatabaseError as err:
+        if not _is_damage(err):
+            return False
+    # With what SQLite would write into its successor, after a process that died.
+    for file in (index, index.with_name(f"{index.name}-journal")):
+        if file.exists():
+            file.replace(file.with_name(f"{file.name}.damaged"))
+    return True
 
 
 def is_store(place: str) -> bool:
