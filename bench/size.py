@@ -21,28 +21,28 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 645,
+    "(loose)": 649,
     "arch": 1656,
-    "boot": 2598,
-    "commands": 3783,
+    "boot": 2608,
+    "commands": 3785,
     "compare": 2394,
-    "count": 1955,
-    "host": 2347,
+    "count": 1956,
+    "host": 2362,
     "importing": 452,
-    "kernels": 4432,
+    "kernels": 4522,
     "machines": 1384,
     "models": 990,
     "path": 1260,
-    "results": 3465,
+    "results": 3471,
     "show": 6657,
     "stats": 693,
-    "store": 357,
+    "store": 421,
     "study": 3582,
     "time": 1584,
-    "vector": 2915,
+    "vector": 2926,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43801
+TESTS_BUDGET = 44026
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

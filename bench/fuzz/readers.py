@@ -12,6 +12,7 @@ import gzip
 import lzma
 import os
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import gettempdir
@@ -83,6 +84,49 @@ def task_table(data: bytes) -> None:
 
     of_file(lambda file: read_in_full(read_records(file)))(data)
     read_task_table(FILE)
+
+
+def events(data: bytes) -> None:
+    """A trace of vector events: Parquet, which Arrow reads."""
+    from kentry.vector.trace import read_trace
+
+    of_file(read_trace)(data)
+
+
+def stored(data: bytes) -> None:
+    """An object of a store, with the name that it would have to have."""
+    from hashlib import sha256
+
+    from kentry.store.store import Store
+
+    place = FILE.with_suffix(".store")
+    store = Store(str(place), create=not place.exists())
+    packed = gzip.compress(data, 1) if data[:1] == b"{" else data
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        key = sha256(gzip.decompress(packed)).hexdigest()
+        store._files.pipe_file(store._path(key), packed, mkdirs=True)
+        store._index(store._path(key))
+        store.gc()
+
+
+def settings(data: bytes) -> None:
+    """A user's settings."""
+    from kentry.commands.settings import settings as read_settings
+
+    with mock.patch.dict(os.environ, XDG_CONFIG_HOME=str(FILE.parent)):
+        FILE.with_name("kentry.toml").write_bytes(data)
+        read_settings()
+
+
+def series(data: bytes) -> None:
+    """A quilt series, which names one patch as the fuzzer likes."""
+    from kentry.kernels.patches import read_patches
+
+    patch = b"--- a/Makefile\n+++ b/Makefile\n@@ -1 +1 @@\n-a\n+b\n"
+    FILE.with_name("a.patch").write_bytes(patch)
+    file = FILE.with_name("series")
+    file.write_bytes(data)
+    read_patches([file])
 
 
 def console(data: bytes) -> None:
@@ -263,6 +307,13 @@ def _task_table() -> Iterator[bytes]:
     yield RECORDS
 
 
+def _events() -> Iterator[bytes]:
+    from tests.unit.vector.traces import random_rows, save, trace_of
+
+    save(FILE, trace_of(random_rows(50)))
+    yield FILE.read_bytes()
+
+
 def _published() -> Iterator[bytes]:
     from tests.unit.importing import samples
 
@@ -291,6 +342,10 @@ READERS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]
     "trace": (trace, _traces),
     "counts": (counts, _counts),
     "task-table": (task_table, _task_table),
+    "events": (events, _events),
+    "stored": (stored, _recordings),
+    "settings": (settings, _text('arch = "arm64"\ncpu = "max"\ncolor = "never"\n')),
+    "series": (series, _text("# of Debian\na.patch -p1 # the first\n\na.patch\n")),
     "console": (console, _files("tests/consoles/*.log")),
     "image": (image, _images),
     "symbols": (symbols, _symbols),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import lzma
 import os
 import struct
 import subprocess
@@ -180,6 +181,29 @@ def golden(old: str, new: str) -> bytes:
     return text.replace(old, new, 1).encode()
 
 
+def arrays(number: int) -> bytes:
+    return b'{"schema":"kentry/recording/1","x":[' + b"[]," * (number - 1) + b"[]]}"
+
+
+def quilt(size: int, times: int) -> Callable[[Path], list[str]]:
+    def words(folder: Path) -> list[str]:
+        diff = b"--- a/Makefile\n+++ b/Makefile\n@@ -1 +1 @@\n-a\n+b\n"
+        put(folder, "a.patch", b"x" * (size - len(diff) - 1) + b"\n" + diff)
+        put(folder, "series", b"a.patch\n" * times)
+        return ["series", "source:6.12", str(folder)]
+
+    return words
+
+
+MEMBER = b"a/              0           0     0     100644  0         `\n"
+
+
+def lzma_of_4_gib() -> bytes:
+    """Zeros in the older format, whose head has the size of the dictionary."""
+    packed = lzma.compress(bytes(MIB), lzma.FORMAT_ALONE)
+    return packed[:1] + struct.pack("<I", (1 << 32) - 1) + packed[5:]
+
+
 INPUTS: dict[str, Callable[[Path], list[str]]] = {
     "an image that gunzip unpacks to 4 GiB": image(lambda: zeros(4096, b"MZ" + bytes(62))),
     "an image that unxz unpacks to 4 GiB": image(bomb("xz", "-0", "-T2", "-c")),
@@ -216,12 +240,24 @@ INPUTS: dict[str, Callable[[Path], list[str]]] = {
     "an image that is compressed 12 times": image(layers(12, bytes(64 << 20))),
     "an image that is compressed 600 times": image(layers(600, b"x")),
     "JSON of 130 MiB": report(lambda: b"{" + b" " * (130 * MIB)),
+    "JSON of 8 million empty arrays": report(lambda: arrays((8 << 20) - 9)),
+    "JSON of 40 million empty arrays": report(lambda: arrays(40_000_000)),
     "JSON that is nested 200,000 times": report(lambda: b'{"schema":' + b"[" * 200_000),
     "a number that is not finite": report(lambda: golden('"seed": 1', '"seed": 1e999')),
     "a number of 4,000 digits": report(lambda: golden('"times": 256', f'"times": 256{"0" * 4000}')),
     "a key that is dotted 20,000 times": budgets("[arm64]\n" + "a." * 20_000 + "a = 1\n"),
     "20,000 tables in each other": budgets(f"[{'.'.join('a' * 20_000)}]\nx = 1\n"),
     "a string of arrays": budgets("x = " + "[" * 20_000),
+    "a quilt series of 64 MiB, 64 times": quilt(64 * MIB, 64),
+    "a quilt series of a patch 100,000 times": quilt(100, 100_000),
+    "a package of a million members": lambda folder: [
+        *(
+            "record",
+            f"deb:{put(folder, 'a.deb', b'!<arch>' + chr(10).encode() + MEMBER * 1_000_000)}",
+        ),
+        *("--case", "getppid"),
+    ],
+    "an image that asks unxz for a dictionary of 4 GiB": image(lambda: lzma_of_4_gib()),
     "100,000 mails": lambda folder: ["series", "source:6.12", str(put(folder, "a.mbox", mails()))],
     "a table of 64 MiB in one line": lambda folder: [
         *("import", str(put(folder, "a.csv", b"case,ns\n" + b"a," * (32 * MIB)))),

@@ -98,6 +98,16 @@ class PluginTrace:
         return [n for first, count in self.paths[path] for n in range(first, first + count)]
 
 
+def read_text(file: Path) -> str:
+    """The text of a file of the plugin's; OSError, TraceError when it is too large."""
+    if file.stat().st_size > MOST_BYTES:
+        raise TraceError(
+            f"A file of the plugin's has more than {MOST_BYTES >> 20} MiB.",
+            "Run something shorter.",
+        )
+    return file.read_text(encoding="ascii", errors="replace")
+
+
 def parse_trace(file: Path) -> PluginTrace:
     """The trace in `file`; TraceError when it is not one, newer, too large, or cut short."""
     trace = PluginTrace()

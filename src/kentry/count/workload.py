@@ -19,6 +19,7 @@ from kentry.boot.guest_tasks import (
     read_ending,
     trace_guest,
 )
+from kentry.boot.plugin_trace import read_text
 from kentry.boot.task_hooks import (
     FIRST_FUNCTION,
     OF_FIRMWARE,
@@ -111,7 +112,7 @@ def read_counts(file: Path) -> Counts:
     counts = Counts()
     ended = False
     try:
-        for line in file.read_text(encoding="ascii").splitlines():
+        for line in read_text(file).splitlines():
             word, *rest = line.split(" ")
             ended = word == "to"
             if word == "program":

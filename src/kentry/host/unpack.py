@@ -27,9 +27,11 @@ _MOST_FILE = 1 << 30
 # All that a package unpacks to: one with debug info has 6 GB and 10,000 files.
 _MOST_UNPACKED, _MOST_FILES = 16 << 30, 1 << 18
 # xz -9 has a dictionary of 64 MiB; the format's largest is 4 GiB.  Bytes.
-_MOST_DICTIONARY = 256 << 20
+MOST_DICTIONARY = 256 << 20
 # What a package says of itself, and a long name; bytes.
 _MOST_TEXT = 1 << 20
+# A .deb has three members, or a signature more: deb(5).
+_MOST_MEMBERS = 64
 # What is read at a time; bytes.
 _PIECE = 1 << 16
 _TEXTS = (
@@ -45,7 +47,7 @@ class _Xz(io.RawIOBase):
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
-        self._decompressor = lzma.LZMADecompressor(memlimit=_MOST_DICTIONARY)
+        self._decompressor = lzma.LZMADecompressor(memlimit=MOST_DICTIONARY)
         self._position = 0
 
     def readable(self) -> bool:
@@ -98,6 +100,18 @@ def _check_all(size: int, files: int) -> None:
         raise tarfile.ReadError(f"it unpacks to more than {most}")
 
 
+def _check_members(file: IO[bytes]) -> None:
+    """Raise ValueError where an ar archive has too many members; leaves the file at its start."""
+    file.seek(len(b"!<arch>\n"))
+    for _ in range(_MOST_MEMBERS):
+        # The size is at 48, ten decimal digits; a member begins at an even byte: ar(5).
+        if not (heading := file.read(60)):
+            file.seek(0)
+            return
+        file.seek(-(-int(heading[48:58]) // 2) * 2, os.SEEK_CUR)
+    raise ValueError("more members than a package has")
+
+
 @contextlib.contextmanager
 def file_tree(deb: Path, remedy: str, part: str = "data.tar") -> Iterator[tarfile.TarFile]:
     """Stream a part of a .deb; UserError, with `remedy`, where it is none, or damaged."""
@@ -106,6 +120,7 @@ def file_tree(deb: Path, remedy: str, part: str = "data.tar") -> Iterator[tarfil
     with ExitStack() as stack:
         try:
             file = stack.enter_context(deb.open("rb"))
+            _check_members(file)
             members = ArFile(fileobj=file).getmembers()
             member = next(it for it in members if it.name.startswith(part))
             reader = _READERS[member.name.removeprefix(part).lstrip(".")]

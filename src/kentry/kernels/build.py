@@ -77,8 +77,10 @@ class Toolchain:
             digest = hashlib.sha256(repr(renamed).encode()).hexdigest()[:16]
             folder = cache.cache_dir("toolchains", digest)
             for name, target in renamed:
-                if not (folder / name).is_symlink():
-                    (folder / name).symlink_to(target)
+                link = folder / name
+                if not link.is_symlink() or os.readlink(link) != target:
+                    link.unlink(missing_ok=True)
+                    link.symlink_to(target)
             own.insert(0, str(folder))
         return os.pathsep.join(own)
 

@@ -22,7 +22,7 @@ _OFF = re.compile(r"# (CONFIG_\w+) is not set")
 _NAMED = 5
 
 # Of a .config or a list of options: a distribution's has 0.3 MB.
-_MOST_BYTES = 16 << 20
+MOST_BYTES = 16 << 20
 _WRITTEN = "Write it like: CONFIG_AUDIT with CONFIG_NET."
 
 # Families of boards (ARCH_SUNXI), half of an arm64 kernel, and options that Kconfig sets itself.
@@ -152,7 +152,7 @@ def of_file(name: str, text: str | None = None) -> Config:
     )
     file = Path(os.path.expanduser(name))
     if text is None:
-        options = read(read_at_most(file, _MOST_BYTES, remedy).decode("utf-8", "replace"))
+        options = read(read_at_most(file, MOST_BYTES, remedy).decode("utf-8", "replace"))
     else:
         options = read(text)
     if not options:
@@ -239,7 +239,7 @@ def parse_options(text: str) -> list[Option]:
     if text.startswith("CONFIG_"):
         return [_option(word, text) for word in text.split(",")]
     file = Path(os.path.expanduser(text))
-    lines = read_at_most(file, _MOST_BYTES, _WRITTEN).decode("utf-8", "ignore").splitlines()
+    lines = read_at_most(file, MOST_BYTES, _WRITTEN).decode("utf-8", "ignore").splitlines()
     rows = filter(None, (line.partition("#")[0].strip() for line in lines))
     options = [_option(row, f"{file}: {row}") for row in rows]
     if not options:

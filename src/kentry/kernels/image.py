@@ -15,6 +15,7 @@ from kentry.errors import UserError
 from kentry.host import cache
 from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
+from kentry.kernels.config import MOST_BYTES
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.spec import Spec
 from kentry.progress import Update
@@ -77,6 +78,7 @@ def load(
         symbols = _kallsyms(image, folder / f"symbols-{_CACHE_VERSION}", update)
     if not config and facts["config"]:
         config = folder / facts["config"]
+    text = cache.read_at_most(config, MOST_BYTES, "Name a kernel's .config.") if config else None
     return Kernel(
         spec=spec,
         arch=arch.name,
@@ -88,7 +90,7 @@ def load(
         banner=facts["banner"],
         compiler=payload.compiler(facts["banner"]),
         config=config,
-        config_sha256=hashlib.sha256(cache.read_bytes(config)).hexdigest() if config else None,
+        config_sha256=None if text is None else hashlib.sha256(text).hexdigest(),
         build_id=facts["build_id"],
         origin={**origin, "format": facts["format"], "file_sha256": facts["image_sha256"]},
         debug_info=symtab.debug_info_of(vmlinux or image),

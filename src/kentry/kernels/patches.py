@@ -125,13 +125,12 @@ def _quilt(series: Path) -> Iterator[Patch]:
     """Read a quilt series, in its order; UserError for what kentry does not apply."""
     remedy = "Export the patches with git format-patch, or change the series file."
     inside = Path(os.path.realpath(series.parent))
-    is_empty = True
+    files: list[Path] = []
     for number, line in enumerate(_text(series).decode(errors="replace").splitlines(), 1):
         # A comment is a line of its own, or comes after a name and a blank.
         name, *options = re.sub(r"(^|\s)#.*", "", line).split() or [""]
         if not name:
             continue
-        is_empty = False
         where = f"Line {number} of {series}"
         if other := next((word for word in options if word != "-p1"), None):
             raise UserError(f"{where} has the option '{other}'; only -p1 is supported.", remedy)
@@ -141,10 +140,15 @@ def _quilt(series: Path) -> Iterator[Patch]:
             raise UserError(f"{where} names {name}, which is outside its folder.", remedy)
         if not os.path.isfile(file):
             raise UserError(f"{where} names {name}, which is not a file there.", remedy)
-        for patch in _file(file):
-            yield replace(patch, placed=True)
-    if is_empty:
+        files.append(file)
+    if not files:
         raise UserError(f"{series} names no patch.", _KINDS)
+    # A line of a few bytes may name a large file, and many lines the same one.
+    if len(files) > _MOST_MESSAGES or sum(file.stat().st_size for file in files) > _MOST_BYTES:
+        most = f"{_MOST_MESSAGES} patches or {_MOST_BYTES >> 20} MiB"
+        raise UserError(f"{series} names more than {most}.", "Name a part of the series.")
+    for patch in itertools.chain.from_iterable(map(_file, files)):
+        yield replace(patch, placed=True)
 
 
 def _text(file: Path) -> bytes:

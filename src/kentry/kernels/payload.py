@@ -27,6 +27,7 @@ from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, UserError
 from kentry.host import sandbox
 from kentry.host.process import need, run
+from kentry.host.unpack import MOST_DICTIONARY
 from kentry.kernels.kernel import TEXT_END, TEXT_START, Kernel
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ def _unzstd() -> Any:
 _STREAMS: dict[bytes, Callable[[], Any]] = {
     b"\x1f\x8b": lambda: zlib.decompressobj(31),
     b"\x28\xb5\x2f\xfd": _unzstd,
-    b"\xfd7zXZ\x00": lzma.LZMADecompressor,
-    b"]\x00\x00": lzma.LZMADecompressor,
+    **dict.fromkeys(
+        (b"\xfd7zXZ\x00", b"]\x00\x00"),
+        lambda: lzma.LZMADecompressor(memlimit=MOST_DICTIONARY),
+    ),
     b"BZh": bz2.BZ2Decompressor,
 }
 _PROGRAMS = {

@@ -28,6 +28,8 @@ Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 # No file seen so far has more than a tenth of it; bytes.
 MOST_BYTES = 128 << 20
+# Values in a file, of which the largest seen has 2.3 million: an empty array of 3 bytes takes 64.
+_MOST_VALUES = 16 << 20
 # How much of an error inside a file is shown; characters.
 _ERROR_LENGTH = 200
 _PRINTABLE = bytes([*range(0x20, 0x7F), *b"\t\n\r"])
@@ -113,6 +115,10 @@ def _load(file: Path, what: str, remedy: str, content: bytes | None) -> tuple[di
     if len(raw) > MOST_BYTES:
         raise RecordingError(
             f"{file} is not a {what}: it has more than {MOST_BYTES >> 20} MiB.", named
+        )
+    if sum(map(raw.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        raise RecordingError(
+            f"{file} is not a {what}: it has more than {_MOST_VALUES:,} values.", named
         )
     try:
         document = json.loads(

@@ -70,8 +70,8 @@ class _Counter:
     def __post_init__(self) -> None:
         """Fills `figures` and `absent`."""
         plain = self._case("getppid", "none")
-        assert plain
-        self._keep("syscall", [plain.metrics[INSTRUCTIONS].value], [plain], "all of it")
+        counts = [plain.metrics[INSTRUCTIONS].value] if plain else []
+        self._keep("syscall", counts, [plain] if plain else [], "all of it")
         self._entry("trap", "vec")
         self._entry("sme_trap", "za")
         self._difference("flush", "getppid", "once", "none")
@@ -85,7 +85,7 @@ class _Counter:
                 self._call(act, case, small)
         if not self._difference("drop", "getppid", "each", "none"):
             self._difference("drop", "pingpong", "each", "once")
-        if self._times(plain, "smstop"):
+        if plain and self._times(plain, "smstop"):
             self._keep("smstop", [1], [plain], "the instruction; in syscall, too")
 
     def _case(self, call: str, use: str, unit: str = "vec") -> CaseResult | None:
@@ -172,7 +172,9 @@ class _Counter:
 
     def _call(self, act: str, case: CaseResult | None, less: str = "") -> None:
         """Counts calls of the functions around an act, less the figure of another act in them."""
-        assert case
+        if not case:
+            self.absent[act] = NEVER
+            return
         functions = self.rules.calls[less or act]
         path = self.recording.instructions(case.modal_path) if case.modal_path else ()
         # The longest, as many as there are events: other calls return without doing it.
@@ -186,7 +188,9 @@ class _Counter:
     def _function(self, act: str) -> None:
         """Counts how much more of the function that does the act at a switch one state executes."""
         own, two = self._case("pingpong", "once"), self._case("pingpong", "none")
-        assert own and two
+        self.absent[act] = NEVER
+        if not (own and two):
+            return
         for event in own.events or ():
             if event.name == self.rules.events[act] and event.cause == SWITCH:
                 counts = [dict(case.functions).get(event.function, 0) for case in (own, two)]
@@ -194,7 +198,6 @@ class _Counter:
                 how = f"{event.function} in the first less in the second, by {event.times}"
                 self._keep(act, [value], [own, two], how)
                 return
-        self.absent[act] = NEVER
 
 
 def call_lengths(path: Sequence[Instruction], functions: re.Pattern[str]) -> list[int]:

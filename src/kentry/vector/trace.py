@@ -140,6 +140,8 @@ class VectorTrace:
 
 # Of which each takes some 50 bytes of memory; a compiler has one million.
 _MOST_EVENTS = 1 << 25
+# Of the list of tasks and what was run: that of a build of some thousand programs has 1 MB; bytes.
+_MOST_METADATA = 16 << 20
 _NOT_A_TRACE = "kentry vector trace SPEC -o FILE -- WORKLOAD makes one."
 
 # Times grow, so their differences are small; the other columns have few values.  Measured on 5
@@ -210,7 +212,10 @@ def read_trace(path: Path) -> VectorTrace:
         file = pq.ParquetFile(
             pa.memory_map(str(path)), page_checksum_verification=True, pre_buffer=False
         )
-        document = msgspec.json.decode(file.metadata.metadata[METADATA_KEY])
+        text = file.metadata.metadata[METADATA_KEY]
+        if len(text) > _MOST_METADATA:
+            raise ValueError("more than a list of tasks")
+        document = msgspec.json.decode(text)
         schema = str(document.get("schema"))
     except (pa.ArrowException, OSError, *_DAMAGED, AttributeError) as err:
         raise UserError(f"{path} is not a vector trace, or is cut short.", _NOT_A_TRACE) from err
@@ -229,7 +234,9 @@ def read_trace(path: Path) -> VectorTrace:
         columns = {field.name: field.type for field in file.schema_arrow}
         if columns != {field.name: field.type for field in _ARROW}:
             raise ValueError(f"its columns are {', '.join(columns)}, or of other types")
-        if file.metadata.num_rows > _MOST_EVENTS:
+        groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
+        # What the footer says of all, and what it says of each group, by which Arrow reads.
+        if max(file.metadata.num_rows, sum(group.num_rows for group in groups)) > _MOST_EVENTS:
             raise ValueError(f"it has more than {_MOST_EVENTS} events")
         table = file.read(use_threads=False)
         if any(table[name].null_count for name in COLUMNS):

@@ -25,6 +25,7 @@ from kentry.boot.guest_tasks import (
     read_ending,
     trace_guest,
 )
+from kentry.boot.plugin_trace import read_text
 from kentry.boot.task_hooks import OF_TWO_TASKS, Event, find_hooks
 from kentry.count.vector_units import check_built_in
 from kentry.count.workload import OF_THE_KERNEL, caveats_of
@@ -71,7 +72,7 @@ class TaskTable:
 def read_task_table(file: Path) -> TaskTable:
     """Reads FILE.tasks, the last line of which may be cut; TraceError where it is no such file."""
     try:
-        text = file.read_text(encoding="ascii", errors="replace")
+        text = read_text(file)
     except OSError as err:
         raise TraceError(f"The plugin wrote no list of tasks: {err.strerror}.") from err
     tasks: dict[int, Task] = {}

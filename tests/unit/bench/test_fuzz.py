@@ -24,13 +24,15 @@ pytest.importorskip("atheris", reason="atheris has a wheel for x86-64 alone")
 
 
 @pytest.mark.parametrize("name", readers.READERS)
-def test_a_reader_reads_its_seeds(name: str) -> None:
+def test_a_reader_reads_its_seeds(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "FILE", tmp_path / "input")
     read, seeds = readers.READERS[name]
     for content in seeds():
         # Some are of another kind than what is read, such as the console of a guest that failed.
         with contextlib.suppress(KentryError):
             read(content)
-    readers.FILE.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -38,10 +40,12 @@ def test_a_reader_reads_its_seeds(name: str) -> None:
     [(name, file) for name in readers.READERS for file in fuzz.kept_findings(name)],
     ids=lambda of: getattr(of, "name", of),
 )
-def test_what_was_found_once_is_no_error_of_pythons(name: str, file: Path) -> None:
+def test_what_was_found_once_is_no_error_of_pythons(
+    name: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "FILE", tmp_path / "input")
     with contextlib.suppress(KentryError):
         readers.READERS[name][0](file.read_bytes())
-    readers.FILE.unlink(missing_ok=True)
 
 
 def test_a_command_line_ends_as_design_says(

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The trace reader: a whole one, and every way to be less than that."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from kentry.boot.plugin_trace import parse_trace, tidy
+from kentry.boot.plugin_trace import MOST_BYTES, parse_trace, read_text, tidy
 from kentry.errors import TraceError
 from kentry.results.recording import Access
 
@@ -109,3 +110,14 @@ def test_a_plugin_that_wrote_nothing_is_not_taken_for_an_old_one(tmp_path: Path)
     with pytest.raises(TraceError) as old:
         parse_trace(write(tmp_path, WHOLE.replace("trace 2", "trace 0")))
     assert "make setup" in old.value.remedy and "make setup" not in nothing.value.remedy
+
+
+def test_a_text_of_the_plugins_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    file = tmp_path / "counts"
+    file.write_bytes(b"clock 1\n\xff")
+    assert read_text(file) == "clock 1\n\ufffd"
+    os.truncate(file, MOST_BYTES)
+    assert len(read_text(file)) == MOST_BYTES
+    os.truncate(file, MOST_BYTES + 1)
+    with pytest.raises(TraceError):
+        read_text(file)

@@ -60,7 +60,10 @@ def test_a_versioned_gcc_is_first_in_path(programs: Path, cache: Path) -> None:
     assert run([shim]).stdout == "gcc-12 (Test)\n"
     assert shutil.which(f"{ARM64.cross}ld", path=found.path()) == str(programs / f"{ARM64.cross}ld")
     # Again, and another one beside it.
+    Path(shim).unlink()
+    Path(shim).symlink_to("/bin/false")
     assert build.find_compiler(ARM64, "gcc-12").path() == found.path()
+    assert run([shim]).stdout == "gcc-12 (Test)\n"
     gcc(programs, "-13")
     assert build.find_compiler(ARM64, "gcc-13").path() != found.path()
 

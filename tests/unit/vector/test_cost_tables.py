@@ -275,6 +275,15 @@ def test_a_drop_at_every_system_call_is_counted() -> None:
     assert found.absent["flush"] == NEVER
 
 
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("call", ["read", "getppid", "pingpong"])
+def test_cases_that_a_kernel_lacks_give_no_figure(arch: str, call: str) -> None:
+    rules = ARCHES[arch].vector.counting
+    lacking = with_events(recording({f"{call}+vec=none": SVC}), {f"{call}+vec=none": ()})
+    table = count(lacking, rules, None, COMMAND)
+    assert set(table.figures) <= {"syscall"} and set(rules.calls) <= set(table.absent)
+
+
 def test_what_does_not_add_up_is_no_figure() -> None:
     functions = [*TRAP, *FLUSHED, *TRAP, *FLUSHED, ("x", 11)]
     odd = arm(pingpong_vec_each=(functions, events(trap=2, flush=1, drop=2)))

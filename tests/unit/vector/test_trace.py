@@ -162,6 +162,7 @@ def test_one_that_another_program_wrote_is_read(tmp_path: Path) -> None:
         ({"workload": {}}, "workload"),
         ({"trap_classes": ["25"]}, "trap_classes"),
         ({"arch": "vax"}, "vax"),
+        ({"console_tail": "x" * (17 << 20)}, "foreign"),
     ],
 )
 def test_forbidden_metadata_is_an_error(
