@@ -22,6 +22,8 @@ from tests.builders import recording, timed
 
 READ = "SELECT value FROM history WHERE case_name = 'read' AND metric = 'instructions' ORDER BY 1"
 
+ALL = "SELECT * FROM results ORDER BY 1, 2, 3"
+
 
 def made(folder: Path, *counts: int) -> list[Path]:
     """The files of recordings of read, one a count."""
@@ -142,7 +144,7 @@ def test_what_cannot_be_read_now_is_not_taken_out(tmp_path: Path) -> None:
 def test_an_index_that_is_damaged_is_made_again_from_the_objects(how: str, tmp_path: Path) -> None:
     store, place = filled(tmp_path, 7, 5), str(tmp_path / "store")
     before, index = (
-        store.query("SELECT * FROM results ORDER BY 1, 2, 3")[1],
+        store.query(ALL)[1],
         Path(place, "index.sqlite"),
     )
     an_object(tmp_path).with_name(f"{'0' * 64}.gz").write_bytes(b"half")
@@ -165,7 +167,7 @@ def test_an_index_that_is_damaged_is_made_again_from_the_objects(how: str, tmp_p
         index.write_bytes(content[: len(content) // 2] if how == "cut" else b"no index" * 999)
     assert main(["store", "gc", place]) == 0
     assert main(["store", "verify", place]) == 0
-    assert Store(place).query("SELECT * FROM results ORDER BY 1, 2, 3")[1] == before
+    assert Store(place).query(ALL)[1] == before
     assert len(list(Path(place, "objects").rglob("*.gz"))) == 2
 
 
