@@ -21,7 +21,7 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 649,
+    "(loose)": 655,
     "arch": 1656,
     "boot": 2608,
     "commands": 3785,
@@ -29,7 +29,7 @@ BUDGET = {
     "count": 1956,
     "host": 2362,
     "importing": 452,
-    "kernels": 4522,
+    "kernels": 4518,
     "machines": 1384,
     "models": 990,
     "path": 1260,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2926,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 44028
+TESTS_BUDGET = 44044
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -166,7 +166,10 @@ class Works:
     def _building(self) -> list[Work]:
         """What builds kernels; their sources and the compiler's cache stay."""
         forgets = tuple(f"cache/{name}" for name in ("recordings", "built", "clean"))
-        reads, objects = ("recordings", "built", "clean"), ("ccache", "trees/*/riscv64-*")
+        reads, objects = (
+            ("recordings", "built", "clean"),
+            ("ccache", "trees/*/riscv64-*", "trees/*/git"),
+        )
         series = ("series", SOURCE[0], *map(str, PATCHES[:2]), *SOURCE[1:])
         ablate = ("ablate", *SOURCE, "--options", "CONFIG_AUDIT")
         works = [Work(words[0], words, forgets, reads=reads) for words in (series, ablate)]

@@ -22,6 +22,7 @@ from kentry.errors import (
     EXIT_DONE,
     EXIT_MISTAKE,
     EXIT_STOP,
+    DamagedSourceError,
     KentryError,
     MissingToolError,
     UserError,
@@ -161,7 +162,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     interrupt.install()
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(argv)
+        try:
+            return _run(argv)
+        except DamagedSourceError as err:
+            # What was measured is in the cache.
+            say(f"{err.sentence} It is made again.")
+            return _run(argv)
     except KentryError as err:
         _report(err)
         return err.bisect_code if _knows_bisect_codes(argv) else err.exit_code

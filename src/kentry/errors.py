@@ -62,8 +62,8 @@ class KernelError(KentryError):
     bisect_code = EXIT_SKIP
 
 
-class DamagedSourceError(KernelError):
-    """kentry's own copy of a source was damaged. It has been removed, and can be made again."""
+class DamagedSourceError(KentryError):
+    """kentry's own copy of a source was damaged, and is gone: the same command makes another."""
 
 
 class BuildError(KentryError):

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kentry.cli import build_parser, main
-from kentry.errors import EXIT_MISTAKE
+from kentry.compare.counted import compare
+from kentry.errors import EXIT_MISTAKE, DamagedSourceError
 from kentry.results.recording import write_recording
 from tests.builders import recording
 from tests.processes import PATIENCE
@@ -90,6 +92,22 @@ def test_a_mistake_of_ours_is_not_a_verdict(
     monkeypatch.setattr("kentry.commands.diff.compare", broken)
     assert main(["diff", *files, "--fail-on-regression"]) == 2
     assert "kentry failed: ZeroDivisionError: of all things" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("times", "code"), [(1, 0), (2, 2)])
+def test_where_a_copy_of_the_source_was_damaged_all_is_done_again_once(
+    monkeypatch: pytest.MonkeyPatch, files: tuple[str, str], times: int, code: int
+) -> None:
+    damaged = iter(range(times))
+
+    def compares(*args: Any, **more: Any) -> Any:
+        if next(damaged, None) is not None:
+            raise DamagedSourceError("The copy was damaged.")
+        return compare(*args, **more)
+
+    monkeypatch.setattr("kentry.commands.diff.compare", compares)
+    assert main(["diff", *files]) == code
+    assert next(damaged, None) is None
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import ARCHES, Arch
-from kentry.errors import DamagedSourceError, PatchError, UserError
+from kentry.errors import PatchError, UserError
 from kentry.kernels import build, debian, image, tree
 from kentry.kernels.config import Request
 from kentry.kernels.kernel import Kernel
@@ -16,7 +16,7 @@ from kentry.kernels.patches import Step, apply_patches, read_patches
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import FLOOR_CASES, Spec, parse
 from kentry.kernels.tree import find_range
-from kentry.progress import Update, progress, say
+from kentry.progress import Update, progress
 from kentry.results.recording import FLOOR
 
 _READY: dict[str, Callable[[Spec, Arch, Update], Kernel]] = {
@@ -54,12 +54,8 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS)
         )
     if parsed.kind in _READY:
         return _READY[parsed.kind](parsed, arch, update)
-    chosen = request.chosen(parsed.options)
-    try:
-        return build.kernel(spec, resolve_source(spec, update), arch, chosen, update)
-    except DamagedSourceError as err:
-        say(f"{err.sentence} It is made again.")
-        return build.kernel(spec, resolve_source(spec, update), arch, chosen, update)
+    revision = resolve_source(spec, update)
+    return build.kernel(spec, revision, arch, request.chosen(parsed.options), update)
 
 
 def resolve_source(spec: str, update: Update) -> Revision:
