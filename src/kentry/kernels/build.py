@@ -334,8 +334,15 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
     grep = ("grep", "--quiet", "-E", pattern, revision.commit, "--")
     common = (":(glob)**/Kconfig*", ":(exclude,glob)arch/*/**")
     own = (f":(glob)arch/{arch.source_folder}/**/Kconfig*",)
-    git = revision.repository.git
-    return any(not git(*grep, *files, check=False).returncode for files in (common, own))
+    git, found = revision.repository.git, False
+    with revision.repository.reading(revision.commit):
+        for files in (common, own):
+            done = git(*grep, *files, check=False)
+            # 1 is that there is none.
+            if done.returncode > 1:
+                done.check_returncode()
+            found |= not done.returncode
+    return found
 
 
 def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:

@@ -375,9 +375,13 @@ def revision(spec: Spec, update: Update) -> Revision:
 
 
 def _ids(repository: Repository) -> dict[str, str]:
-    """Return the names of the commit and the tree of an unpacked package; empty without one."""
+    """Return the names of an unpacked package's commit and tree; empty where git has none."""
     ids = read_json(repository.folder / _MANIFEST)
-    return ids if ids and repository.git.has(f"{ids['commit']}^{{tree}}") else {}
+    # An older kentry left 90,000 files, of which each would be read for each build.
+    if not ids or not any((repository.git.folder / "objects/pack").glob("*.pack")):
+        return {}
+    repository.git.init()
+    return ids if repository.git.has(f"{ids['commit']}^{{tree}}") else {}
 
 
 def _fetch(
@@ -405,7 +409,6 @@ def _fetch(
     git.init()
     tree = take_files(repository, repository.work, update)
     # What was read is what is checked out.
-    shutil.copyfile(git.folder / "import-index", git.folder / "compared-index")
     (git.folder / "import-index").replace(git.folder / "index")
     commit = git.line("commit-tree", "-m", f"{candidate.package} {candidate.version}", tree)
     git("update-ref", "HEAD", commit)

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from kentry.errors import PatchError, UserError
 from kentry.host.cache import read_at_most
-from kentry.kernels.repository import Git, Repository, Revision, not_whole
+from kentry.kernels.repository import Git, Repository, Revision
 
 FETCH_RAW = "Fetch it again as raw mail: b4 am, or lore's raw link."
 _KINDS = "Name an mbox, a patch, a folder from git format-patch, or a quilt series file."
@@ -390,7 +390,8 @@ def apply_patches(base: Revision, patches: Sequence[Patch]) -> list[Step]:
     """Make a step of each patch, on those before that apply; UserError if it leaves the tree."""
     # In an index of their own, so that no file of the work tree is touched and compiled again.
     repository, steps, commit = base.repository, [], base.commit
-    with TemporaryDirectory(prefix="kentry-patch-") as folder, repository.reading(base.commit[:12]):
+    with TemporaryDirectory(prefix="kentry-patch-") as folder, repository.reading(commit):
+        repository.check_objects(commit)
         git = Git(repository.git.folder, repository.work, f"{folder}/index")
         git("read-tree", commit)
         for number, patch in enumerate(patches, 1):
@@ -410,9 +411,7 @@ def _apply(git: Git, repository: Repository, parent: str, patch: Patch) -> tuple
     words = ("apply", "--cached", "--whitespace=nowarn")
     done = git(*words, check=False, feed=patch.diff, memory=_MOST_MEMORY)
     if unread := re.search(r"^error: failed to read (.*)", done.stderr, re.MULTILINE):
-        reason = f"{unread[1]} is missing"
-        repository.check_objects(parent[:12], reason)
-        raise not_whole(parent[:12], reason)
+        repository.failed(parent, f"{unread[1]} is missing")
     if done.returncode:
         raise PatchError(f"does not apply: {_why(done.stderr)}.")
     tree = git.line("write-tree")

@@ -13,9 +13,11 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from kentry.errors import DamagedSourceError, KernelError, UserError
 from kentry.host import sandbox
@@ -33,7 +35,7 @@ from kentry.progress import Update, say
 _ANOTHER = (
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_SHALLOW_FILE"),
-    *("GIT_GRAFT_FILE", "GIT_NAMESPACE"),
+    *("GIT_GRAFT_FILE", "GIT_NAMESPACE", "GIT_DEFAULT_HASH", "GIT_DEFAULT_REF_FORMAT"),
     # How the paths of a command line are read.
     *(f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")),
 )
@@ -62,12 +64,20 @@ _PLAIN = {
 # strerror(ENOSPC) and strerror(EDQUOT), as git and the C locale say them.
 FULL_DISK = "No space left on device|Disk quota exceeded"
 
+# Of a commit; characters.
+_FULL_NAME = 40
+# What git show says of a name that is none of a file, in the C locale.
+_NO_FILE = re.compile("does not exist in|exists on disk, but not in|outside ")
+# Read at a time; zlib makes a thousand bytes of one; bytes.
+_PIECE = 1 << 16
 # With less room than that a work tree, of more than 1 GB, could not be written.
 _ROOM_BYTES = 16 << 20
 
 # What a user's settings might change.  To deflate 1.5 GB harder would take minutes.
 _SETTINGS = """\
 [core]
+	repositoryformatversion = 0
+	filemode = true
 	bare = false
 	autocrlf = false
 	attributesFile = /dev/null
@@ -142,21 +152,22 @@ class Git:
 
     def has(self, *what: str) -> bool:
         """Return whether it is a repository that has WHAT, as git rev-parse takes it."""
-        return self.folder.exists() and not self("rev-parse", "-q", *what, check=False).returncode
+        return self.folder.is_dir() and not self("rev-parse", "-q", *what, check=False).returncode
 
     def init(self) -> None:
-        """Make the repository where there is none, at once and whole: others may look for it."""
-        if self.folder.exists():
-            with contextlib.suppress(OSError, ValueError):
-                settings = (self.folder / "config").read_text(encoding="utf-8")
-                if settings.endswith(_SETTINGS) and self.has("--git-dir"):
-                    return
+        """Make the repository where git finds none, at once and whole: others may look for it."""
+        if self.folder.is_dir():
+            # Another version of kentry may have had others.
+            file = self.folder / "config"
+            if not file.is_file() or file.read_bytes() != _SETTINGS.encode():
+                write_atomically(file, _SETTINGS)
+            if self.has("--git-dir"):
+                return
             say(f"{self.folder} is damaged. It is made again.")
             shutil.rmtree(self.folder, ignore_errors=True)
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=".git."))
         Git(new, self._work)("init", "--quiet", "--initial-branch=master", "--template=")
-        with (new / "config").open("a", encoding="utf-8") as file:
-            file.write(_SETTINGS)
+        (new / "config").write_text(_SETTINGS, encoding="utf-8")
         with contextlib.suppress(OSError):
             new.rename(self.folder)
         shutil.rmtree(new, ignore_errors=True)
@@ -192,8 +203,15 @@ def status(folder: Path) -> subprocess.CompletedProcess[str]:
     return in_folder(folder, *without, *changes)
 
 
+# Folders of repositories that this process has removed, to be made again.
+_removed: set[Path] = set()
+
+
 class Repository:
-    """A repository below the cache, by `key`: what it holds the source of; or in a `folder`."""
+    """A repository below the cache, by `key`: what it holds the source of; or in a `folder`.
+
+    What it has not itself it borrows from its `lender` or from a user's repository.
+    """
 
     def __init__(
         self, key: str, folder: Path | None = None, lender: "Repository | None" = None
@@ -237,8 +255,8 @@ class Repository:
 
     def check_out(self, commit: str, update: Update) -> None:
         """Make the work tree that of `commit`, whatever was there; the caller has the lock."""
-        short = commit[:12]
-        update(None, f"checking out {short}")
+        update(None, f"checking out {commit[:12]}")
+        self.check_objects(commit)
         self.work.mkdir(exist_ok=True)
         # How git is left when it was killed in the middle of something.
         for pattern in ("*.lock", "refs/**/*.lock"):
@@ -257,64 +275,72 @@ class Repository:
             if files := re.findall(unread, done.stderr, re.MULTILINE):
                 more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
                 reason = f"{files[0]}{more} is missing"
-            self.check_objects(short, reason)
-            raise not_whole(short, reason)
-        if wrong := self._wrong_file(commit):
-            self.check_objects(short, f"{wrong} is not what its name in git says")
+            self.failed(commit, reason)
         self.git("clean", "-ffdxq")
 
-    def _wrong_file(self, commit: str) -> str:
-        """Return a file of the work tree that is not that of the commit; "" where all are."""
-        # git writes an object into a file and does not look whether the object has its hash.  This
-        # index has the times of files whose content was compared: only others are read again.
-        git = Git(self.git.folder, self.work, "compared-index")
-        if git("read-tree", "--reset", commit, check=False).returncode:
-            (git.folder / "compared-index").unlink(missing_ok=True)
-            git("read-tree", "--reset", commit)
-        compared = git("update-index", "--ignore-submodules", "--refresh", check=False)
-        return compared.stdout.partition(": needs update")[0] if compared.returncode else ""
+    def check_objects(self, source: str) -> None:
+        """Read kentry's own objects; DamagedSourceError where one has not the hash of its name."""
+        # git does not look: of two objects that were exchanged it would write one as the other.
+        for own in filter(None, (self, self._lender)):
+            for file in (own.git.folder / "objects").glob("[0-9a-f][0-9a-f]/*"):
+                if re.fullmatch("[0-9a-f]{38}", file.name) and not _is_object(file):
+                    self.failed(source, f"{file} is damaged")
+            for file in (own.git.folder / "objects/pack").glob("pack-*"):
+                if not ends_with_its_hash(file):
+                    self.failed(source, f"{file} is damaged")
 
     @contextlib.contextmanager
     def reading(self, source: str) -> Iterator[None]:
-        """Turns a failure of git in the block into what it says of the source; KernelError."""
+        """Turns a failure of git in the block into what failed() raises."""
         try:
             yield
         except subprocess.CalledProcessError as err:
-            reason = _reason(err.stderr)
-            self.check_objects(source, reason)
-            raise not_whole(source, reason) from err
+            self.failed(source, _reason(err.stderr))
 
-    def check_objects(self, source: str, reason: str) -> None:
-        """Look at kentry's own objects; removes damaged ones and raises DamagedSourceError."""
-        damaged = [own for own in (self, self._lender) if own and own._is_damaged()]
-        for own in damaged:
-            shutil.rmtree(own.git.folder, ignore_errors=True)
-        if damaged:
-            raise DamagedSourceError(
-                f"kentry's own copy of the source of {source} was damaged: {reason}.",
-                "It is removed. Run the command again, which makes a new one.",
+    def failed(self, source: str, reason: str) -> NoReturn:
+        """Remove kentry's own copy and raise DamagedSourceError; KernelError the second time."""
+        source = source[:12] if len(source) == _FULL_NAME else source
+        if self.folder in _removed:
+            raise KernelError(
+                f"The source of {source} is not whole: {reason}.",
+                "Fetch what is missing (git fetch --refetch), or name a complete clone.",
             )
-
-    def _is_damaged(self) -> bool:
-        fsck = Git(self.git.folder, self.work, "no-index")
-        own_objects = ("fsck", "--no-full", "--no-dangling", "--no-progress")
-        status = fsck(*own_objects, check=False).returncode
-        # 1 is an object that is not whole.  Another repository lends what is missing (2).
-        lent = (self.git.folder / "objects/info/alternates").exists()
-        return status & 1 == 1 if lent else status != 0
+        _removed.add(self.folder)
+        for own in filter(None, (self, self._lender)):
+            # Another kentry may be building there.
+            with own.locked(lambda *_: None):
+                shutil.rmtree(own.git.folder, ignore_errors=True)
+        raise DamagedSourceError(
+            f"kentry's own copy of the source of {source} cannot be read: {reason}.",
+            f"Remove {self.git.folder}, and run the command again.",
+        )
 
 
 def _reason(stderr: str) -> str:
     lines = [line for line in stderr.splitlines() if line.strip()]
-    return re.sub("^(fatal|error): ", "", (lines or ["git gave no reason"])[-1])
+    return re.sub("^(fatal|error): ", "", (lines or ["git gave no reason"])[-1]).rstrip(".")
 
 
-def not_whole(source: str, reason: str) -> KernelError:
-    """Return the error where files of a source are missing, as in a partial clone."""
-    return KernelError(
-        f"The source of {source} is not whole: {reason}.",
-        "Fetch what is missing (git fetch --refetch), or name a complete clone.",
-    )
+def _is_object(file: Path) -> bool:
+    """Whether a loose object has the content whose SHA-1 is its name: gitformat-loose(5)."""
+    digest, unpacking = hashlib.sha1(usedforsecurity=False), zlib.decompressobj()
+    with contextlib.suppress(OSError, zlib.error), file.open("rb") as packed:
+        while piece := packed.read(_PIECE):
+            digest.update(unpacking.decompress(piece))
+        return unpacking.eof and digest.hexdigest() == file.parent.name + file.name
+    return False
+
+
+def ends_with_its_hash(file: Path) -> bool:
+    """Whether the last 20 bytes are the SHA-1 of all others, as in git's packs and indexes."""
+    digest, kept = hashlib.sha1(usedforsecurity=False), b""
+    with contextlib.suppress(OSError), file.open("rb") as packed:
+        while piece := packed.read(_PIECE):
+            piece = kept + piece
+            kept = piece[-20:]
+            digest.update(piece[:-20])
+        return kept == digest.digest()
+    return False
 
 
 @dataclass(frozen=True)
@@ -329,6 +355,8 @@ class Revision:
     def file(self, name: str) -> str | None:
         """Return the text of a file of the source; None where there is none of that name."""
         done = self.repository.git("show", f"{self.commit}:{name}", check=False)
+        if done.returncode and not _NO_FILE.search(done.stderr):
+            self.repository.failed(self.commit, _reason(done.stderr))
         return None if done.returncode else done.stdout
 
     def version(self) -> tuple[int, int]:

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.errors import UserError
-from kentry.kernels.repository import Git, Repository, Revision, in_folder, status
+from kentry.kernels.repository import (
+    Git,
+    Repository,
+    Revision,
+    ends_with_its_hash,
+    in_folder,
+    status,
+)
 from kentry.kernels.spec import Spec
 from kentry.progress import Update, printable, say
 
@@ -58,7 +65,6 @@ def revision(spec: Spec, update: Update) -> Revision:
         repository.git.init()
         tree = take_files(repository, top, update)
         commit = repository.git.line("commit-tree", "-m", f"unpacked tree {folder.name}", tree)
-        repository.git("update-ref", "HEAD", commit)
     digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
     origin = {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
     return Revision(repository, commit, tree, origin)
@@ -163,13 +169,13 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
             f"{top} has been built in, and its .gitignore does not tell source from products.",
             "Run make mrproper in it, or unpack it anew.",
         )
-    for _ in range(2):
-        done = git("add", "--all", *(["--force"] if everything else []), ".", check=False)
-        if not done.returncode:
-            break
-        # It may be the index that is damaged.
+    if not ends_with_its_hash(git.folder / "import-index"):
         (git.folder / "import-index").unlink(missing_ok=True)
-    else:
+    # Into a pack, which is one file and ends with its hash, and not 80,000.
+    packed = ("-c", "core.bigFileThreshold=1")
+    words = ("add", "--all", *(["--force"] if everything else []), ".")
+    done = git(*packed, *words, check=False)
+    if done.returncode:
         raise UserError(
             f"The source in {top} could not be read: {done.stderr.strip().partition(chr(10))[0]}",
             "Make every file readable, free some space, or unpack the tree anew.",

@@ -489,7 +489,7 @@ def test_a_damaged_repository_of_its_own_is_made_again(
 
 
 def own_object(found: Revision, path: str) -> Path:
-    name = found.repository.git.line("rev-parse", f"{found.commit}:{path}")
+    name = found.repository.git.line("rev-parse", f"{found.commit}:{path}" if path else "HEAD")
     file = found.repository.git.folder / "objects" / name[:2] / name[2:]
     file.chmod(0o600)
     return file
@@ -506,13 +506,13 @@ def test_damaged_objects_of_a_patch_are_never_built_and_made_again(
     done = applied(base, grown)
     assert done
     wanted = check_out(done)
+    check_out(base)
     changed, added = (own_object(done, path) for path in ("kernel/fork.c", "kernel/new.c"))
     if damage == "cut":
         changed.write_bytes(added.read_bytes()[:9])
     else:
         # git believes an object's name: it does not look whether the content has that hash.
         changed.write_bytes(added.read_bytes())
-    check_out(base)
     with pytest.raises(DamagedSourceError):
         check_out(done)
     again = applied(revision(linux), grown)
@@ -520,18 +520,40 @@ def test_damaged_objects_of_a_patch_are_never_built_and_made_again(
     assert check_out(again) == wanted
 
 
-def test_an_unpacked_trees_damaged_files_in_git_are_made_again(tmp_path: Path) -> None:
-    folder = sources.unpacked(tmp_path / "linux")
+def cut(file: Path) -> None:
+    file.chmod(0o600)
+    file.write_bytes(file.read_bytes()[:-30])
+
+
+def exchanged(one: Path, other: Path) -> None:
+    one.rename(between := one.with_name("between"))
+    other.rename(one)
+    between.rename(other)
+
+
+DAMAGES: dict[str, Callable[[Revision], None]] = {
+    "index": lambda found: cut(found.repository.git.folder / "import-index"),
+    "pack": lambda found: cut(next(found.repository.git.folder.rglob("*.pack"))),
+    "index of the pack": lambda found: cut(next(found.repository.git.folder.rglob("*.idx"))),
+    "no pack": lambda found: next(found.repository.git.folder.rglob("*.pack")).unlink(),
+    "commit": lambda found: cut(own_object(found, "")),
+    "trees": lambda found: exchanged(own_object(found, "kernel"), own_object(found, "init")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_unpacked_trees_damaged_files_in_git_are_made_again(damage: str, tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "linux", {"kernel/Kbuild": "k\n", "init/Kbuild": "i\n"})
     first = revision(folder)
     wanted = check_out(first)
-    index = first.repository.git.folder / "import-index"
-    index.write_bytes(index.read_bytes()[:40])
-    assert revision(folder).tree == first.tree
-    own_object(first, "kernel/fork.c").unlink()
-    (first.repository.work / "kernel/fork.c").unlink()
-    with pytest.raises(DamagedSourceError):
-        check_out(revision(folder))
-    assert check_out(revision(folder)) == wanted
+    DAMAGES[damage](first)
+    # What is there is written again.
+    shutil.rmtree(first.repository.work)
+    try:
+        found = check_out(revision(folder))
+    except DamagedSourceError:
+        found = check_out(revision(folder))
+    assert found == wanted
 
 
 def test_a_borrowed_repository_is_made_again_where_the_lender_is_damaged(
@@ -540,13 +562,39 @@ def test_a_borrowed_repository_is_made_again_where_the_lender_is_damaged(
     monkeypatch.setenv("KENTRY_WORK", str(tmp_path / "work"))
     folder = sources.unpacked(tmp_path / "linux")
     found = revision(folder)
-    own_object(found, "kernel/fork.c").write_bytes(b"")
+    DAMAGES["pack"](found)
     with pytest.raises(DamagedSourceError):
         found.repository.here().check_out(found.commit, Said())
     again = revision(folder)
     place = again.repository.here()
     place.check_out(again.commit, Said())
     assert content(place.work) == content(folder)
+
+
+def test_a_makefile_that_cannot_be_read_is_no_other_kernels(tmp_path: Path) -> None:
+    folder = sources.unpacked(tmp_path / "linux")
+    found = revision(folder)
+    assert found.file("../Makefile") is found.file("Makefile.none") is None
+    DAMAGES["no pack"](found)
+    with pytest.raises(DamagedSourceError):
+        found.version()
+    assert revision(folder).version() == (6, 12)
+
+
+@pytest.mark.parametrize("attributes", ["*.c text eol=crlf", "*.c text", "*.c ident"])
+def test_a_source_whose_files_git_converts_is_no_damage(attributes: str, tmp_path: Path) -> None:
+    files = {"kernel/crlf.c": "a\r\n/* $Id: 123 $ */\r\n"}
+    linux = sources.repository(tmp_path / "linux", files)
+    found = commit(linux, "attributes", {".gitattributes": f"{attributes}\n"})
+    assert check_out(revision(f"{linux}@{found}")).keys() >= files.keys()
+
+
+def test_damage_in_a_users_repository_is_not_kentrys(grown: Path) -> None:
+    own = applied(revision(f"{grown}@v6.12"), grown)
+    assert own
+    # As a machine leaves it that lost its power.
+    put(grown / ".git/objects/00" / f"{1:038}", b"")
+    check_out(own)
 
 
 def test_its_version_is_its_makefiles(tmp_path: Path) -> None:
@@ -579,18 +627,20 @@ def test_one_at_a_time_and_the_other_says_that_it_waits() -> None:
 
 def test_a_file_that_a_clone_lacks_is_named(grown: Path) -> None:
     blob = git(grown, "rev-parse", "HEAD:kernel/new.c")
-    found = revision(f"{grown}@HEAD")
     (grown / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(KernelError, match="kernel/new.c is missing"):
-        found.repository.check_out(found.commit, Said())
+    for error in (DamagedSourceError, KernelError):
+        found = revision(f"{grown}@HEAD")
+        with pytest.raises(error, match="kernel/new.c is missing"):
+            found.repository.check_out(found.commit, Said())
 
 
 def test_a_file_that_a_patch_needs_and_a_clone_lacks_is_named(grown: Path) -> None:
     assert applied(revision(f"{grown}@v6.12"), grown)
     blob = git(grown, "rev-parse", "v6.12:kernel/fork.c")
     (grown / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    with pytest.raises(KernelError, match="kernel/fork.c is missing"):
-        applied(revision(f"{grown}@v6.12"), grown)
+    for error in (DamagedSourceError, KernelError):
+        with pytest.raises(error, match="kernel/fork.c is missing"):
+            applied(revision(f"{grown}@v6.12"), grown)
 
 
 def test_patches_wait_for_no_other_kentry_and_touch_no_file(grown: Path) -> None:
