@@ -23,26 +23,26 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 655,
     "arch": 1656,
-    "boot": 2608,
+    "boot": 2605,
     "commands": 3785,
     "compare": 2394,
     "count": 1956,
-    "host": 2362,
+    "host": 2364,
     "importing": 452,
-    "kernels": 4518,
+    "kernels": 4561,
     "machines": 1384,
     "models": 990,
     "path": 1260,
     "results": 3471,
     "show": 6657,
     "stats": 693,
-    "store": 421,
+    "store": 467,
     "study": 3582,
     "time": 1584,
     "vector": 2926,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 44044
+TESTS_BUDGET = 44142
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -56,7 +56,7 @@ COMMANDS = {
     "store query": "print what a store has, or the rows of an SQL statement on it",
     "store export": "write all files of a store into a folder",
     "store verify": "read all files of a store, and hold them against its index",
-    "store gc": "take out what is lost or damaged, and objects that the index does not have",
+    "store gc": "take out what is lost or damaged, and make the index agree with the rest",
     "history": "write the counts of all kernels in a store as a site of static pages",
     "completion": "print what bash, zsh or fish needs to complete kentry's command line",
     "doctor": "print what is missing here, and the command that installs it",

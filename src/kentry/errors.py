@@ -63,7 +63,7 @@ class KernelError(KentryError):
 
 
 class DamagedSourceError(KentryError):
-    """kentry's own copy of a source was damaged, and is gone: the same command makes another."""
+    """kentry removed its damaged copy of a source. The same command makes a new one."""
 
 
 class BuildError(KentryError):

@@ -257,7 +257,7 @@ INPUTS: dict[str, Callable[[Path], list[str]]] = {
         ),
         *("--case", "getppid"),
     ],
-    "an image that asks unxz for a dictionary of 4 GiB": image(lambda: lzma_of_4_gib()),
+    "an image that asks unxz for a dictionary of 4 GiB": image(lzma_of_4_gib),
     "100,000 mails": lambda folder: ["series", "source:6.12", str(put(folder, "a.mbox", mails()))],
     "a table of 64 MiB in one line": lambda folder: [
         *("import", str(put(folder, "a.csv", b"case,ns\n" + b"a," * (32 * MIB)))),

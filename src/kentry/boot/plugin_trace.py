@@ -100,23 +100,20 @@ class PluginTrace:
 
 def read_text(file: Path) -> str:
     """The text of a file of the plugin's; OSError, TraceError when it is too large."""
-    if file.stat().st_size > MOST_BYTES:
-        raise TraceError(
-            f"A file of the plugin's has more than {MOST_BYTES >> 20} MiB.",
-            "Run something shorter.",
-        )
+    _check_size(file, "Run something shorter.")
     return file.read_text(encoding="ascii", errors="replace")
+
+
+def _check_size(file: Path, remedy: str) -> None:
+    if file.stat().st_size > MOST_BYTES:
+        raise TraceError(f"A file of the plugin's has more than {MOST_BYTES >> 20} MiB.", remedy)
 
 
 def parse_trace(file: Path) -> PluginTrace:
     """The trace in `file`; TraceError when it is not one, newer, too large, or cut short."""
     trace = PluginTrace()
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise TraceError(
-                f"The plugin's trace has more than {MOST_BYTES >> 20} MiB.",
-                "Measure fewer windows or cases at a time.",
-            )
+        _check_size(file, "Measure fewer windows or cases at a time.")
         with file.open(encoding="utf-8", errors="replace", newline="\n") as lines:
             if not (first := next(lines, "")):
                 raise TraceError(

@@ -74,7 +74,9 @@ def read_bytes(path: Path, remedy: str = "Name a file that can be.", most: int =
     """Return the first `most` bytes of a file that the user named; UserError if unreadable."""
     try:
         with path.open("rb") as stream:
-            return stream.read(most)
+            # Python makes room for all that it is asked for.  Files of /proc have no size.
+            size = os.fstat(stream.fileno()).st_size
+            return stream.read(min(most, size + 1) if most > 0 and size else most)
     except OSError as err:
         raise UserError(f"{path} cannot be read: {err.strerror}.", remedy) from err
 

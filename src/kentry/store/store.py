@@ -88,7 +88,7 @@ class Store:
     """An open store; UserError wherever its database or its objects cannot be used."""
 
     def __init__(self, place: str, *, create: bool = False) -> None:
-        """Opens the folder or URL `place`; `create` makes what is not there, of its objects."""
+        """Opens the folder or URL `place`; `create` makes a missing index from its objects."""
         self._place = place
         url, objects = _where(place, create=create)
         with self._errors():
@@ -121,9 +121,10 @@ class Store:
             if time.monotonic() > deadline:
                 raise UserError(f"{self._shown} cannot be made.", "Look at the database's log.")
             time.sleep(0.1)
-        # Those of a store that has lost its index.
-        for path in self._objects():
-            self._index(path)
+        # A store that has lost its index still has its objects.
+        for key in self._objects():
+            with contextlib.suppress(DamagedObjectError, RecordingError):
+                self._index(key)
 
     def add(self, paths: Iterable[Path | str]) -> Iterator[Added]:
         """Adds results' files, all of a folder's, or of another store; says so of each file."""
@@ -151,11 +152,15 @@ class Store:
             self._put(key, content)
         return Added(name, new=self._insert(document, results))
 
-    def _insert(self, document: dict[str, Any], results: Sequence[dict[str, Any]]) -> bool:
-        """Whether the rows were not there."""
+    def _insert(
+        self, document: dict[str, Any], results: Sequence[dict[str, Any]], *, anew: bool = False
+    ) -> bool:
+        """Inserts the rows of a file, `anew` in place of what is there; False where it is there."""
         with self._errors():
             try:
                 with self._engine.begin() as connection:
+                    if anew:
+                        _delete(connection, document["sha256"])
                     connection.execute(_documents.insert(), document)
                     if results:
                         connection.execute(_results.insert(), results)
@@ -163,26 +168,23 @@ class Store:
                 return False
         return True
 
-    def _index(self, path: str) -> bool:
-        """Whether the object is a result, which the index has now."""
-        key = Path(path).name.removesuffix(".gz")
-        try:
+    def _index(self, key: str) -> bool:
+        """Makes the index say of a file what its object says; False where it does already."""
+        with self._errors():
             document, results = _rows(key, self.get(key))
-        except (DamagedObjectError, RecordingError):
+            document["added"] = self._files.modified(self._path(key)).timestamp()
+        known = [self._known(table, key) for table in (_documents, _results)]
+        if known == [_comparable([document]), _comparable(results)]:
             return False
-        self._forget(key)
-        self._insert({**document, "added": self._files.modified(path).timestamp()}, results)
-        return True
-
-    def _forget(self, key: str) -> None:
-        with self._errors(), self._engine.begin() as connection:
-            connection.execute(_results.delete().where(_results.c.sha256 == key))
-            connection.execute(_documents.delete().where(_documents.c.sha256 == key))
+        return self._insert(document, results, anew=True)
 
     def _objects(self) -> list[str]:
+        """The SHA-256 in the name of each object."""
         with self._errors():
             self._files.invalidate_cache()
-            return [path for path in self._files.find(self._root) if _OBJECT.search(path)]
+            paths = {path: _OBJECT.search(path) for path in self._files.find(self._root)}
+        keys = [found[1] for found in paths.values() if found]
+        return [key for key in keys if self._path(key) in paths]
 
     def hashes(self) -> list[str]:
         """The SHA-256 of all files that the index has."""
@@ -190,7 +192,7 @@ class Store:
             return list(connection.scalars(sql.select(_documents.c.sha256).order_by("sha256")))
 
     def get(self, key: str) -> bytes:
-        """The file of this SHA-256; DamagedObjectError if it is gone or another."""
+        """The file of this SHA-256; DamagedObjectError if it is missing or has other content."""
         remedy = "kentry store gc takes it out; add its file again."
         content, unpacking = b"", zlib.decompressobj(wbits=31)
         with self._errors(), contextlib.suppress(zlib.error):
@@ -243,27 +245,44 @@ class Store:
                 yield key, "The index says something else of it than it has."
 
     def gc(self) -> tuple[int, int, int]:
-        """Takes out what is lost or damaged; indexes what is falsely indexed or not at all.
+        """Takes out what is lost or damaged, and makes the index say of the rest what it has.
 
         Returns how many files are gone, how many objects were removed, and how many indexed.
         """
-        bad = {self._path(key): key for key, _ in self.verify()}
-        for key in bad.values():
-            self._forget(key)
-        known = {self._path(key) for key in self.hashes()}
-        before, removed, indexed = time.time() - _NEW, 0, set()
-        for path in self._objects():
-            with self._errors():
-                is_old = path in bad or self._files.modified(path).timestamp() < before
-            if path in known or not is_old:
+        known, objects = set(self.hashes()), set(self._objects())
+        if known and not objects:
+            raise UserError(
+                f"None of the objects of {self._shown} is there.",
+                "Look whether their folder is mounted, and whether objects= names it.",
+            )
+        gone = removed = indexed = 0
+        unread: UserError | None = None
+        for key in sorted(known | objects):
+            try:
+                indexed += self._index(key)
+            except RecordingError:
+                # It is as it was added: a newer kentry reads it.
                 continue
-            if self._index(path):
-                indexed.add(path)
-                continue
-            with self._errors():
-                self._files.rm_file(path)
-            removed += 1
-        return len(bad.keys() - indexed), removed, len(indexed)
+            except DamagedObjectError:
+                gone += key in known
+                removed += key in objects and self._remove(key, at_once=key in known)
+                with self._errors(), self._engine.begin() as connection:
+                    _delete(connection, key)
+            except UserError as err:
+                # A disk or a network fails: nothing is known of the object.
+                unread = err
+        if unread:
+            raise unread
+        return gone, removed, indexed
+
+    def _remove(self, key: str, *, at_once: bool) -> bool:
+        """Whether an object is removed: not one that somebody may be adding just now."""
+        path, before = self._path(key), time.time() - _NEW
+        with self._errors():
+            if not at_once and self._files.modified(path).timestamp() > before:
+                return False
+            self._files.rm_file(path)
+        return True
 
     def _known(self, table: sql.Table, key: str) -> list[tuple[Any, ...]]:
         """The rows of a file in the index."""
@@ -284,6 +303,10 @@ class Store:
             self._files.pipe_file(path, packed)
 
     @property
+    def _anew(self) -> str:
+        return f"kentry store gc {self._shown} makes its index again from its objects."
+
+    @property
     def _shown(self) -> str:
         if "://" not in self._place:
             return self._place
@@ -296,14 +319,16 @@ class Store:
         except sql.exc.SQLAlchemyError as err:
             why = printable_error(str(getattr(err, "orig", None) or err).partition("\n")[0])
             remedy = "Look at the statement, at the database, or at the room on its disk."
-            if _is_damage(err):
-                remedy = f"kentry store gc {self._shown} makes its index again from its objects."
+            if _code(err) in _DAMAGE:
+                remedy = self._anew
             raise UserError(f"{self._shown} cannot be used: {why}.", remedy) from err
         except OSError as err:
             raise UserError(
                 f"The objects of {self._shown} cannot be used: {err.strerror or err}.",
                 "Look at the folder's permissions and at the room on its disk.",
             ) from err
+        except UnicodeDecodeError as err:
+            raise UserError(f"The index of {self._shown} is damaged.", self._anew) from err
 
 
 def _connect(
@@ -321,28 +346,49 @@ def _connect(
 
 
 # What may be removed below the objects' folder, which may be a link to anywhere.
-_OBJECT = re.compile(r"/[0-9a-f]{2}/[0-9a-f]{64}\.gz$")
+_OBJECT = re.compile(r"/[0-9a-f]{2}/([0-9a-f]{64})\.gz$")
 
 
-def _is_damage(err: sql.exc.SQLAlchemyError) -> bool:
-    codes = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    return getattr(getattr(err, "orig", None), "sqlite_errorcode", None) in codes
+def _delete(connection: sql.Connection, key: str) -> None:
+    connection.execute(_results.delete().where(_results.c.sha256 == key))
+    connection.execute(_documents.delete().where(_documents.c.sha256 == key))
+
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+# What is wrong with the machine and not with the file: https://www.sqlite.org/rescode.html.
+_OF_THE_MACHINE = (
+    *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM),
+    *(sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR),
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN),
+)
+
+
+def _code(err: sql.exc.SQLAlchemyError) -> int:
+    """SQLite's primary code of an error; 0 where it has none."""
+    return getattr(getattr(err, "orig", None), "sqlite_errorcode", 0) & 0xFF
 
 
 def set_aside_damaged_index(place: str) -> bool:
-    """Whether SQLite cannot read the index of a folder, which has another name now."""
+    """Renames the index of a folder if it cannot be read whole; whether it did."""
     index = Path(place, _INDEX)
     if not index.is_file():
         return False
     engine = sql.create_engine(URL.create("sqlite", database=str(index)), poolclass=sql.NullPool)
     try:
         with engine.connect() as connection:
+            if (connection.scalar(sql.select(sql.func.max(_version.c.version))) or 0) > VERSION:
+                return False
+            for table in (_documents, _results):
+                for _ in connection.execute(table.select()):
+                    pass
             if connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar() == "ok":
                 return False
     except sql.exc.DatabaseError as err:
-        if not _is_damage(err):
+        if _code(err) in _OF_THE_MACHINE:
             return False
-    # With what SQLite would write into its successor, after a process that died.
+    except (UnicodeDecodeError, TypeError, ValueError):
+        pass
+    # SQLite would apply the journal of a process that died to the new index.
     for file in (index, index.with_name(f"{index.name}-journal")):
         if file.exists():
             file.replace(file.with_name(f"{file.name}.damaged"))

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from kentry.errors import UserError
 from kentry.results.recording import read_recording, write_recording
 from kentry.store.store import Store
 from tests.builders import recording, timed
+from tests.unit.kernels.sources import put
 
 READ = "SELECT value FROM history WHERE case_name = 'read' AND metric = 'instructions' ORDER BY 1"
 
@@ -136,7 +139,15 @@ def test_what_cannot_be_read_now_is_not_taken_out(tmp_path: Path) -> None:
     for asked in (lambda: list(store.verify()), store.gc):
         with pytest.raises(UserError):
             asked()
+    index = tmp_path / "store" / "index.sqlite"
+    with sqlite3.connect(index) as connection:
+        connection.execute("DELETE FROM results")
+        connection.execute("DELETE FROM documents")
+    with pytest.raises(UserError):
+        store.gc()
+    assert len(store.hashes()) == 1
     away.replace(file)
+    assert store.gc() == (0, 0, 1)
     assert list(store.verify()) == [] and len(store.hashes()) == 2
 
 
@@ -147,7 +158,7 @@ def test_an_index_that_is_damaged_is_made_again_from_the_objects(how: str, tmp_p
         store.query(ALL)[1],
         Path(place, "index.sqlite"),
     )
-    an_object(tmp_path).with_name(f"{'0' * 64}.gz").write_bytes(b"half")
+    put(tmp_path / "store/objects/00" / f"{'0' * 64}.gz", b"half")
     for file in (tmp_path / "store" / "objects").rglob("*.gz"):
         os.utime(file, (time.time() - 7200,) * 2)
     content = index.read_bytes()
@@ -171,6 +182,44 @@ def test_an_index_that_is_damaged_is_made_again_from_the_objects(how: str, tmp_p
     assert len(list(Path(place, "objects").rglob("*.gz"))) == 2
 
 
+def test_any_damage_of_an_index_is_mended_by_gc(tmp_path: Path) -> None:
+    store, place = filled(tmp_path, 7, 5), str(tmp_path / "store")
+    before, index = store.query(ALL)[1], tmp_path / "store" / "index.sqlite"
+    content, rng = index.read_bytes(), random.Random(1)
+    used = [at for at, byte in enumerate(content) if byte]
+    for number in range(200):
+        at = rng.choice(used)
+        damaged = bytes([rng.choice([0, 0x80, 0xFF, content[at] ^ 1])])
+        index.write_bytes(content[:at] + damaged + content[at + 1 :])
+        assert main(["store", "gc", place, "-q"]) == 0, (number, at, damaged)
+        assert Store(place).query(ALL)[1] == before, (number, at, damaged)
+    index.write_bytes(b"")
+    assert main(["store", "gc", place, "-q"]) == 0
+    assert Store(place).query(ALL)[1] == before
+
+
+def test_gc_keeps_what_only_a_newer_kentry_reads_and_takes_no_empty_folder_for_a_loss(
+    tmp_path: Path,
+) -> None:
+    import gzip
+
+    store = filled(tmp_path, 7, 5)
+    newer = b'{"schema": "kentry/recording/99"}'
+    key = sha256(newer).hexdigest()
+    file = put(tmp_path / "store/objects" / key[:2] / f"{key}.gz", gzip.compress(newer))
+    os.utime(file, (1, 1))
+    copy = put(tmp_path / "store/objects/copies/00" / file.name, b"a user's own")
+    assert store.gc() == (0, 0, 0) and file.exists() and copy.exists()
+    objects = tmp_path / "store/objects"
+    objects.rename(away := tmp_path / "not mounted")
+    objects.mkdir()
+    with pytest.raises(UserError):
+        store.gc()
+    objects.rmdir()
+    away.rename(objects)
+    assert list(store.verify()) == [] and len(store.hashes()) == 2
+
+
 def test_an_object_that_unpacks_to_more_than_a_result_is_damaged(tmp_path: Path) -> None:
     import gzip
 
@@ -183,8 +232,7 @@ def test_an_object_that_unpacks_to_more_than_a_result_is_damaged(tmp_path: Path)
 
 def test_an_object_of_an_add_that_did_not_end_goes_after_an_hour(tmp_path: Path) -> None:
     store = filled(tmp_path, 7)
-    stray = an_object(tmp_path).parent / f"{'0' * 64}.gz"
-    stray.write_bytes(b"half")
+    stray = put(tmp_path / "store/objects/00" / f"{'0' * 64}.gz", b"half")
     assert store.gc() == (0, 0, 0) and stray.exists()
     os.utime(stray, (time.time() - 7200,) * 2)
     assert store.gc() == (0, 1, 0) and not stray.exists()
