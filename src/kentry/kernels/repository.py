@@ -303,7 +303,8 @@ class Repository:
         if self.folder in _removed:
             raise KernelError(
                 f"The source of {source} is not whole: {reason}.",
-                "Fetch what is missing (git fetch --refetch), or name a complete clone.",
+                "Of a partial clone, fetch what is missing (git fetch --refetch). If it is none,"
+                f" look whether {self.git.folder} can be written.",
             )
         _removed.add(self.folder)
         for own in filter(None, (self, self._lender)):
