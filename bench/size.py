@@ -21,7 +21,7 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 655,
+    "(loose)": 657,
     "arch": 1656,
     "boot": 2605,
     "commands": 3785,
@@ -29,20 +29,20 @@ BUDGET = {
     "count": 1956,
     "host": 2364,
     "importing": 452,
-    "kernels": 4561,
+    "kernels": 4589,
     "machines": 1384,
     "models": 990,
     "path": 1260,
     "results": 3471,
     "show": 6657,
     "stats": 693,
-    "store": 467,
+    "store": 473,
     "study": 3582,
     "time": 1584,
     "vector": 2926,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 44142
+TESTS_BUDGET = 44173
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

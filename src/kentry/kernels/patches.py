@@ -391,7 +391,7 @@ def apply_patches(base: Revision, patches: Sequence[Patch]) -> list[Step]:
     # In an index of their own, so that no file of the work tree is touched and compiled again.
     repository, steps, commit = base.repository, [], base.commit
     with TemporaryDirectory(prefix="kentry-patch-") as folder, repository.reading(commit):
-        repository.check_objects(commit)
+        repository.check(commit)
         git = Git(repository.git.folder, repository.work, f"{folder}/index")
         git("read-tree", commit)
         for number, patch in enumerate(patches, 1):
@@ -432,11 +432,14 @@ def _apply(git: Git, repository: Repository, parent: str, patch: Patch) -> tuple
         if not target or climbs or leads[0] == "/" or {"..", ".git"} & set(leads.split("/")):
             where = f"a symbolic link to '{_one_line(target)}', which leads out of the tree."
             raise UserError(f"{what} {where}", _LOOK_AT_IT)
-    message = git("stripspace", feed=patch.message).stdout.encode()
+    message = git("stripspace", feed=patch.message).stdout.replace("\0", "").encode()
     name, _, address = patch.author.removesuffix(">").rpartition(" <")
     author = {"NAME": name, "EMAIL": address, "DATE": patch.date}
     env = {f"GIT_AUTHOR_{what}": text for what, text in author.items()}
-    return git("commit-tree", "-p", parent, tree, feed=message, env=env).stdout.strip(), tree
+    done = git("commit-tree", "-p", parent, tree, feed=message, env=env, check=False)
+    if done.returncode:
+        raise PatchError(f"is no commit: {_why(done.stderr)}.")
+    return done.stdout.strip(), tree
 
 
 def _why(stderr: str) -> str:

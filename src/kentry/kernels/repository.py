@@ -66,8 +66,6 @@ FULL_DISK = "No space left on device|Disk quota exceeded"
 
 # Of a commit; characters.
 _FULL_NAME = 40
-# What git show says of a name that is none of a file, in the C locale.
-_NO_FILE = re.compile("does not exist in|exists on disk, but not in|outside ")
 # Read at a time; zlib makes a thousand bytes of one; bytes.
 _PIECE = 1 << 16
 # With less room than that a work tree, of more than 1 GB, could not be written.
@@ -203,10 +201,6 @@ def status(folder: Path) -> subprocess.CompletedProcess[str]:
     return in_folder(folder, *without, *changes)
 
 
-# Folders of repositories that this process has removed, to be made again.
-_removed: set[Path] = set()
-
-
 class Repository:
     """A repository below the cache, by `key`: what it holds the source of; or in a `folder`.
 
@@ -256,7 +250,7 @@ class Repository:
     def check_out(self, commit: str, update: Update) -> None:
         """Make the work tree that of `commit`, whatever was there; the caller has the lock."""
         update(None, f"checking out {commit[:12]}")
-        self.check_objects(commit)
+        self.check(commit)
         self.work.mkdir(exist_ok=True)
         # How git is left when it was killed in the middle of something.
         for pattern in ("*.lock", "refs/**/*.lock"):
@@ -278,17 +272,6 @@ class Repository:
             self.failed(commit, reason)
         self.git("clean", "-ffdxq")
 
-    def check_objects(self, source: str) -> None:
-        """Read kentry's own objects; DamagedSourceError where one has not the hash of its name."""
-        # git does not look: of two objects that were exchanged it would write one as the other.
-        for own in filter(None, (self, self._lender)):
-            for file in (own.git.folder / "objects").glob("[0-9a-f][0-9a-f]/*"):
-                if re.fullmatch("[0-9a-f]{38}", file.name) and not _is_object(file):
-                    self.failed(source, f"{file} is damaged")
-            for file in (own.git.folder / "objects/pack").glob("pack-*"):
-                if not ends_with_its_hash(file):
-                    self.failed(source, f"{file} is damaged")
-
     @contextlib.contextmanager
     def reading(self, source: str) -> Iterator[None]:
         """Turns a failure of git in the block into what failed() raises."""
@@ -298,23 +281,58 @@ class Repository:
             self.failed(source, _reason(err.stderr))
 
     def failed(self, source: str, reason: str) -> NoReturn:
-        """Remove kentry's own copy and raise DamagedSourceError; KernelError the second time."""
-        source = source[:12] if len(source) == _FULL_NAME else source
-        if self.folder in _removed:
-            raise KernelError(
-                f"The source of {source} is not whole: {reason}.",
-                "Of a partial clone, fetch what is missing (git fetch --refetch). If it is none,"
-                f" look whether {self.git.folder} can be written.",
-            )
-        _removed.add(self.folder)
-        for own in filter(None, (self, self._lender)):
-            # Another kentry may be building there.
-            with own.locked(lambda *_: None):
-                shutil.rmtree(own.git.folder, ignore_errors=True)
-        raise DamagedSourceError(
-            f"kentry's own copy of the source of {source} cannot be read: {reason}.",
-            f"Remove {self.git.folder}, and run the command again.",
+        """Raise DamagedSourceError as check() does, or KernelError, as of a partial clone."""
+        self.check(source, reason)
+        raise KernelError(
+            f"The source of {_short(source)} is not whole: {reason}.",
+            "Fetch what is missing (git fetch --refetch), or name a complete clone.",
         )
+
+    def check(self, source: str, reason: str = "") -> None:
+        """Raise DamagedSourceError where kentry's own copy is not whole, once that is removed.
+
+        Objects always have to have their hashes; where git failed for a `reason`, none may be lost.
+        """
+        damaged = [own for own in (self, self._lender) if own and own._is_damaged(bool(reason))]
+        for own in damaged:
+            own._remove()
+        # Another kentry may have removed it, with the commits of patches.
+        lost = reason and len(source) == _FULL_NAME and not self.git.has(f"{source}^{{commit}}")
+        if damaged or lost:
+            raise DamagedSourceError(
+                f"kentry's own copy of the source of {_short(source)} was damaged.",
+                f"Run the command again. If that does not help, remove {self.git.folder}.",
+            )
+
+    def _is_damaged(self, has_failed: bool) -> bool:
+        # git does not look: of two objects that were exchanged it would write one as the other.
+        objects = self.git.folder / "objects"
+        try:
+            loose = all(map(_is_object, objects.glob("[0-9a-f][0-9a-f]/*")))
+            whole = loose and all(map(ends_with_its_hash, objects.glob("pack/pack-*")))
+        except FileNotFoundError:
+            # Another kentry removes it just now.
+            return False
+        if not whole or not has_failed:
+            return not whole
+        if (objects / "info/alternates").exists():
+            # What is lost there may be the user's, who lends it.
+            return not self.git.has("--git-dir")
+        connected = ("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+        return self.git(*connected, check=False).returncode > 0
+
+    def _remove(self) -> None:
+        seen = self.git.folder.stat().st_ino if self.git.folder.exists() else 0
+        with self.locked(lambda _, now: say(now)):
+            # Another kentry that found the same may have made a new one.
+            if self.git.folder.exists() and self.git.folder.stat().st_ino == seen:
+                gone = Path(tempfile.mkdtemp(dir=self.folder, prefix=".git."))
+                self.git.folder.rename(gone / "git")
+                shutil.rmtree(gone, ignore_errors=True)
+
+
+def _short(source: str) -> str:
+    return source[:12] if len(source) == _FULL_NAME else source
 
 
 def _reason(stderr: str) -> str:
@@ -325,23 +343,23 @@ def _reason(stderr: str) -> str:
 def _is_object(file: Path) -> bool:
     """Whether a loose object has the content whose SHA-1 is its name: gitformat-loose(5)."""
     digest, unpacking = hashlib.sha1(usedforsecurity=False), zlib.decompressobj()
-    with contextlib.suppress(OSError, zlib.error), file.open("rb") as packed:
+    with contextlib.suppress(zlib.error), file.open("rb") as packed:
         while piece := packed.read(_PIECE):
             digest.update(unpacking.decompress(piece))
-        return unpacking.eof and digest.hexdigest() == file.parent.name + file.name
-    return False
+    # git writes it as tmp_obj_XXXXXX and renames it.
+    is_whole = unpacking.eof and digest.hexdigest() == file.parent.name + file.name
+    return is_whole or file.name.startswith("tmp_obj_")
 
 
 def ends_with_its_hash(file: Path) -> bool:
     """Whether the last 20 bytes are the SHA-1 of all others, as in git's packs and indexes."""
     digest, kept = hashlib.sha1(usedforsecurity=False), b""
-    with contextlib.suppress(OSError), file.open("rb") as packed:
+    with file.open("rb") as packed:
         while piece := packed.read(_PIECE):
             piece = kept + piece
             kept = piece[-20:]
             digest.update(piece[:-20])
-        return kept == digest.digest()
-    return False
+    return kept == digest.digest()
 
 
 @dataclass(frozen=True)
@@ -355,10 +373,11 @@ class Revision:
 
     def file(self, name: str) -> str | None:
         """Return the text of a file of the source; None where there is none of that name."""
-        done = self.repository.git("show", f"{self.commit}:{name}", check=False)
-        if done.returncode and not _NO_FILE.search(done.stderr):
-            self.repository.failed(self.commit, _reason(done.stderr))
-        return None if done.returncode else done.stdout
+        done = self.repository.git("cat-file", "blob", f"{self.commit}:{name}", check=False)
+        if done.returncode:
+            self.repository.check(self.commit, "a file was not found")
+            return None
+        return done.stdout
 
     def version(self) -> tuple[int, int]:
         """Read VERSION and PATCHLEVEL of its Makefile; KernelError where it has none."""

@@ -65,6 +65,7 @@ def revision(spec: Spec, update: Update) -> Revision:
         repository.git.init()
         tree = take_files(repository, top, update)
         commit = repository.git.line("commit-tree", "-m", f"unpacked tree {folder.name}", tree)
+        repository.git("update-ref", "HEAD", commit)
     digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
     origin = {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
     return Revision(repository, commit, tree, origin)
@@ -169,8 +170,12 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
             f"{top} has been built in, and its .gitignore does not tell source from products.",
             "Run make mrproper in it, or unpack it anew.",
         )
-    if not ends_with_its_hash(git.folder / "import-index"):
-        (git.folder / "import-index").unlink(missing_ok=True)
+    index = git.folder / "import-index"
+    if index.exists() and not ends_with_its_hash(index):
+        index.unlink()
+    # A git that was killed leaves what it had packed.
+    for left in (git.folder / "objects/pack").glob("tmp_*"):
+        left.unlink()
     # Into a pack, which is one file and ends with its hash, and not 80,000.
     packed = ("-c", "core.bigFileThreshold=1")
     words = ("add", "--all", *(["--force"] if everything else []), ".")

@@ -38,6 +38,8 @@ _PATIENCE = 60.0
 _STARTING = re.compile("the database system is (starting up|in recovery|not yet accepting)")
 # An object that the index does not have may be one that is just being added, for so long; seconds.
 _NEW = 3600.0
+# A disk or a network that fails for so many objects fails for all.
+_MOST_UNREAD = 10
 _INDEX, _OBJECTS = "index.sqlite", "objects"
 
 _tables = sql.MetaData()
@@ -255,34 +257,37 @@ class Store:
                 f"None of the objects of {self._shown} is there.",
                 "Look whether their folder is mounted, and whether objects= names it.",
             )
-        gone = removed = indexed = 0
-        unread: UserError | None = None
+        removed = indexed = 0
+        lost: list[str] = []
+        unread: list[UserError] = []
         for key in sorted(known | objects):
             try:
-                indexed += self._index(key)
-            except RecordingError:
-                # It is as it was added: a newer kentry reads it.
-                continue
+                with contextlib.suppress(RecordingError):  # a newer kentry reads it
+                    indexed += self._index(key)
             except DamagedObjectError:
-                gone += key in known
-                removed += key in objects and self._remove(key, at_once=key in known)
-                with self._errors(), self._engine.begin() as connection:
-                    _delete(connection, key)
+                lost.append(key)
             except UserError as err:
                 # A disk or a network fails: nothing is known of the object.
-                unread = err
+                unread.append(err)
+                if len(unread) == _MOST_UNREAD:
+                    break
+        for key in lost:
+            removed += key in objects and self._remove(key, at_once=key in known)
+            with self._errors(), self._engine.begin() as connection:
+                _delete(connection, key)
         if unread:
-            raise unread
-        return gone, removed, indexed
+            raise unread[0]
+        return len(known.intersection(lost)), removed, indexed
 
     def _remove(self, key: str, *, at_once: bool) -> bool:
         """Whether an object is removed: not one that somebody may be adding just now."""
         path, before = self._path(key), time.time() - _NEW
-        with self._errors():
-            if not at_once and self._files.modified(path).timestamp() > before:
-                return False
-            self._files.rm_file(path)
-        return True
+        # Another gc may have been here.
+        with self._errors(), contextlib.suppress(FileNotFoundError):
+            if at_once or self._files.modified(path).timestamp() < before:
+                self._files.rm_file(path)
+                return True
+        return False
 
     def _known(self, table: sql.Table, key: str) -> list[tuple[Any, ...]]:
         """The rows of a file in the index."""
@@ -371,7 +376,8 @@ def _code(err: sql.exc.SQLAlchemyError) -> int:
 def set_aside_damaged_index(place: str) -> bool:
     """Renames the index of a folder if it cannot be read whole; whether it did."""
     index = Path(place, _INDEX)
-    if not index.is_file():
+    # Without objects it may be a stranger's, or that of a store which is just being made.
+    if not index.is_file() or not any(Path(place, _OBJECTS).glob("??/*.gz")):
         return False
     engine = sql.create_engine(URL.create("sqlite", database=str(index)), poolclass=sql.NullPool)
     try:
@@ -391,7 +397,7 @@ def set_aside_damaged_index(place: str) -> bool:
     # SQLite would apply the journal of a process that died to the new index.
     for file in (index, index.with_name(f"{index.name}-journal")):
         if file.exists():
-            file.replace(file.with_name(f"{file.name}.damaged"))
+            file.replace(file.with_name(f"{file.name}.damaged-{time.time_ns()}"))
     return True
 
 
@@ -431,7 +437,7 @@ def _rows(name: str, content: bytes) -> tuple[dict[str, Any], Sequence[dict[str,
     """The rows of both tables for a file; RecordingError where it is no result of kentry's."""
     key = sha256(content).hexdigest()
     schema = schema_of(Path(name), content)
-    if not schema.startswith("kentry/"):
+    if not schema.startswith("kentry/") or not schema.isprintable():
         raise RecordingError(f"{name} is no result of kentry's.", "Name a file that is.")
     recording = None
     if schema.startswith("kentry/recording/"):

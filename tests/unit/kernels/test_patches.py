@@ -328,6 +328,21 @@ def test_a_new_link_inside_the_tree_and_binary_files_are_fine(tree: Path, tmp_pa
     assert show(tree) == show(made)
 
 
+def test_an_author_that_git_takes_for_none_is_a_patchs_fault(tree: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.patch"
+    hunk = "".join(f" \tline {at};\n" for at in (2, 3, 4)) + "-\tline 5;\n+\tnone;\n"
+    hunk += "".join(f" \tline {at};\n" for at in (6, 7, 8))
+    diff = f"--- a/{ENTRY}\n+++ b/{ENTRY}\n@@ -2,7 +2,7 @@\n{hunk}"
+    file.write_text(f"From: . <a@b.c>\nSubject: [PATCH] none\n\nText.\n---\n{diff}")
+    [step] = steps(tree, read_patches([file]))
+    assert step.problem.startswith("is no commit") and not step.revision
+    body = base64.b64encode(f"A\0B\n---\n{diff}".encode()).decode()
+    head = "From: A <a@b.c>\nSubject: [PATCH] none\nContent-Transfer-Encoding: base64\n"
+    file.write_text(f"{head}\n{body}\n")
+    [step] = steps(tree, read_patches([file]))
+    assert step.revision and not step.problem
+
+
 def test_a_small_patch_of_a_large_file_is_refused(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -90,7 +90,13 @@ def test_a_pipe_in_a_folder_is_no_result(tmp_path: Path) -> None:
     assert [one.new for one in store.add([tmp_path / "files"])] == [False]
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"schema": "other/1"}', b"\x00" * 99])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"[]", b"{}", b'{"schema": "other/1"}', b"\x00" * 99),
+        *(b'{"schema": "kentry/z/1\\ud800"}', b'{"schema": "kentry/z/1\\u0000"}'),
+    ],
+)
 def test_what_is_no_result_is_refused_and_the_rest_is_added(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,7 +111,7 @@ def test_what_is_no_result_is_refused_and_the_rest_is_added(
     assert main(["store", "add", str(tmp_path / "store"), str(good)]) == 2
 
 
-@pytest.mark.parametrize("how", ["changed", "cut", "gone", "another's"])
+@pytest.mark.parametrize("how", ["changed", "cut", "gone", "another's", "a link to nothing"])
 def test_what_is_damaged_is_named_taken_out_and_can_be_added_again(
     how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -113,7 +119,10 @@ def test_what_is_damaged_is_named_taken_out_and_can_be_added_again(
     file = an_object(tmp_path)
     key, packed = file.name.removesuffix(".gz"), file.read_bytes()
     other = next(one for one in file.parents[1].rglob("*.gz") if one != file)
-    if how == "changed":
+    if how == "a link to nothing":
+        file.unlink()
+        file.symlink_to("nothing")
+    elif how == "changed":
         file.write_bytes(packed[:90] + bytes([packed[90] ^ 1]) + packed[91:])
     elif how == "cut":
         file.write_bytes(packed[:-9])
@@ -196,6 +205,13 @@ def test_any_damage_of_an_index_is_mended_by_gc(tmp_path: Path) -> None:
     index.write_bytes(b"")
     assert main(["store", "gc", place, "-q"]) == 0
     assert Store(place).query(ALL)[1] == before
+
+
+def test_gc_leaves_a_strangers_index(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "index.sqlite") as index:
+        index.execute("CREATE TABLE mine (number)")
+    assert main(["store", "gc", str(tmp_path)]) == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["index.sqlite"]
 
 
 def test_gc_keeps_what_only_a_newer_kentry_reads_and_takes_no_empty_folder_for_a_loss(
