@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2926,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 44173
+TESTS_BUDGET = 44184
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -72,6 +72,15 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
+def listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), 5).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, sshd.Server]]:
     """The coordinator's address, and the board."""
@@ -86,10 +95,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, sshd
             ("labgrid.remote.coordinator", "-l", address),
             ("labgrid.remote.exporter", "-c", address, "-n", "here", "exporter.yaml"),
         )
-        running = [
-            subprocess.Popen([sys.executable, "-m", *words], cwd=folder, stdout=log, stderr=log)
-            for words in programs
-        ]
+        running = []
+        for words in programs:
+            argv = [sys.executable, "-m", *words]
+            running.append(subprocess.Popen(argv, cwd=folder, stdout=log, stderr=log))
+            # The exporter ends where there is no coordinator yet.
+            assert awaited(lambda: listens(address), 60)
         lab = Lab(address, folder)
 
         def is_exported() -> bool:
