@@ -29,20 +29,20 @@ BUDGET = {
     "count": 1956,
     "host": 2364,
     "importing": 452,
-    "kernels": 4589,
+    "kernels": 4599,
     "machines": 1384,
     "models": 990,
     "path": 1260,
-    "results": 3471,
+    "results": 3472,
     "show": 6657,
     "stats": 693,
-    "store": 473,
+    "store": 474,
     "study": 3582,
     "time": 1584,
     "vector": 2926,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 44184
+TESTS_BUDGET = 44180
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 120
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

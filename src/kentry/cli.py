@@ -74,9 +74,9 @@ GROUP_EXAMPLES = {
     ),
 }
 
-# What kentry prints where no command is named.
 # How many copies of sources one command has made again, before something else is wrong.
 _MOST_DAMAGED = 3
+# What kentry prints where no command is named.
 _FIRST_USE = """\
 kentry measures what it costs a program to enter and leave the Linux kernel: it boots the kernel
 under QEMU and counts every kernel instruction. The same kernel gives the same count everywhere.

@@ -334,15 +334,16 @@ def knows_option(revision: Revision, name: str, arch: Arch) -> bool:
     grep = ("grep", "--quiet", "-E", pattern, revision.commit, "--")
     common = (":(glob)**/Kconfig*", ":(exclude,glob)arch/*/**")
     own = (f":(glob)arch/{arch.source_folder}/**/Kconfig*",)
-    git, found = revision.repository.git, False
+
+    def have_it(files: tuple[str, ...]) -> bool:
+        done = revision.repository.git(*grep, *files, check=False)
+        # 1 is that there is none.
+        if done.returncode > 1:
+            done.check_returncode()
+        return not done.returncode
+
     with revision.repository.reading(revision.commit):
-        for files in (common, own):
-            done = git(*grep, *files, check=False)
-            # 1 is that there is none.
-            if done.returncode > 1:
-                done.check_returncode()
-            found |= not done.returncode
-    return found
+        return any(map(have_it, (common, own)))
 
 
 def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:

@@ -410,8 +410,7 @@ def _fetch(
     tree = take_files(repository, repository.work, update)
     # What was read is what is checked out.
     (git.folder / "import-index").replace(git.folder / "index")
-    commit = git.line("commit-tree", "-m", f"{candidate.package} {candidate.version}", tree)
-    git("update-ref", "HEAD", commit)
+    commit = repository.commit(f"{candidate.package} {candidate.version}", tree)
     ids = {"commit": commit, "tree": tree}
     write_json(repository.folder / _MANIFEST, ids)
     return ids

@@ -15,7 +15,7 @@ from kentry.errors import UserError
 from kentry.host import cache
 from kentry.host.native import floor_files
 from kentry.kernels import payload, symtab
-from kentry.kernels.config import MOST_BYTES
+from kentry.kernels.config import MOST_BYTES as MOST_CONFIG_BYTES
 from kentry.kernels.kernel import Kernel, SymbolTable
 from kentry.kernels.spec import Spec
 from kentry.progress import Update
@@ -78,7 +78,8 @@ def load(
         symbols = _kallsyms(image, folder / f"symbols-{_CACHE_VERSION}", update)
     if not config and facts["config"]:
         config = folder / facts["config"]
-    text = cache.read_at_most(config, MOST_BYTES, "Name a kernel's .config.") if config else None
+    remedy = "Name a kernel's .config."
+    text = cache.read_at_most(config, MOST_CONFIG_BYTES, remedy) if config else None
     return Kernel(
         spec=spec,
         arch=arch.name,

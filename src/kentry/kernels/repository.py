@@ -162,13 +162,20 @@ class Git:
             if self.has("--git-dir"):
                 return
             say(f"{self.folder} is damaged. It is made again.")
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.remove()
         new = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=".git."))
         Git(new, self._work)("init", "--quiet", "--initial-branch=master", "--template=")
         (new / "config").write_text(_SETTINGS, encoding="utf-8")
         with contextlib.suppress(OSError):
             new.rename(self.folder)
         shutil.rmtree(new, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove the repository at once: another kentry finds all of it, or nothing."""
+        aside = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=".git."))
+        with contextlib.suppress(FileNotFoundError):
+            self.folder.rename(aside / "git")
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def in_folder(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -246,6 +253,12 @@ class Repository:
         for name, text in texts.items():
             # Another kentry may be reading the file just now.
             write_atomically(self.git.folder / name, text)
+
+    def commit(self, message: str, tree: str) -> str:
+        """Make a commit of the tree, and HEAD of that: from there git finds what is lost."""
+        commit = self.git.line("commit-tree", "-m", message, tree)
+        self.git("update-ref", "HEAD", commit)
+        return commit
 
     def check_out(self, commit: str, update: Update) -> None:
         """Make the work tree that of `commit`, whatever was there; the caller has the lock."""
@@ -326,9 +339,7 @@ class Repository:
         with self.locked(lambda _, now: say(now)):
             # Another kentry that found the same may have made a new one.
             if self.git.folder.exists() and self.git.folder.stat().st_ino == seen:
-                gone = Path(tempfile.mkdtemp(dir=self.folder, prefix=".git."))
-                self.git.folder.rename(gone / "git")
-                shutil.rmtree(gone, ignore_errors=True)
+                self.git.remove()
 
 
 def _short(source: str) -> str:

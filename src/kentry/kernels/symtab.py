@@ -20,6 +20,7 @@ from kentry.host.cache import read_at_most, read_bytes
 from kentry.host.process import supervise
 from kentry.kernels import kallsyms, payload
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
+from kentry.kernels.made_of import MOST_BYTES
 from kentry.progress import Update, printable
 from kentry.results.recording import SourceLine
 
@@ -41,8 +42,6 @@ _TABLES = frozenset(
 # x86 lists per-CPU offsets as symbols too; a kernel's address has the top bit set.
 _KERNEL_HALF = 1 << 63
 
-# A vmlinux with all that is built in and debug info; bytes.
-_MOST_BYTES = 2 << 30
 # The smallest kernels have thousands, the largest vmlinux, with all options, a million and a half.
 _FEWEST_SYMBOLS, _MOST_SYMBOLS = 500, 1 << 22
 # Linux's names have 512 bytes at most (KSYM_NAME_LEN); 100 symbols may share one of megabytes.
@@ -90,7 +89,7 @@ def _unreadable(what: str, detail: str = "") -> KernelError:
 def of_vmlinux(vmlinux: Path, arch: Arch, banner: str, build_id: str | None) -> SymbolTable:
     """Return the text symbols of an ELF file, of the same build as the image; UserError."""
     remedy = "Give the vmlinux that the build left beside the image."
-    data = read_at_most(vmlinux, _MOST_BYTES, remedy)
+    data = read_at_most(vmlinux, MOST_BYTES, remedy)
     try:
         with payload.open_elf(io.BytesIO(data)) as elf:
             problem = ""

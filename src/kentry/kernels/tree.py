@@ -64,8 +64,7 @@ def revision(spec: Spec, update: Update) -> Revision:
     with repository.locked(update), repository.reading(top.name):
         repository.git.init()
         tree = take_files(repository, top, update)
-        commit = repository.git.line("commit-tree", "-m", f"unpacked tree {folder.name}", tree)
-        repository.git("update-ref", "HEAD", commit)
+        commit = repository.commit(f"unpacked tree {folder.name}", tree)
     digest = hashlib.sha256(str(top).encode()).hexdigest()[:_ABBREVIATED]
     origin = {"kind": "tree", "unpacked": f"{folder.name} ({digest})"}
     return Revision(repository, commit, tree, origin)
@@ -178,8 +177,8 @@ def take_files(repository: Repository, top: Path, update: Update) -> str:
         left.unlink()
     # Into a pack, which is one file and ends with its hash, and not 80,000.
     packed = ("-c", "core.bigFileThreshold=1")
-    words = ("add", "--all", *(["--force"] if everything else []), ".")
-    done = git(*packed, *words, check=False)
+    force = ("--force",) if everything else ()
+    done = git(*packed, "add", "--all", *force, ".", check=False)
     if done.returncode:
         raise UserError(
             f"The source in {top} could not be read: {done.stderr.strip().partition(chr(10))[0]}",

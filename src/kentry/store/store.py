@@ -38,7 +38,7 @@ _PATIENCE = 60.0
 _STARTING = re.compile("the database system is (starting up|in recovery|not yet accepting)")
 # An object that the index does not have may be one that is just being added, for so long; seconds.
 _NEW = 3600.0
-# A disk or a network that fails for so many objects fails for all.
+# Objects that cannot be read before gc gives up: the disk or the network has failed.
 _MOST_UNREAD = 10
 _INDEX, _OBJECTS = "index.sqlite", "objects"
 
@@ -90,7 +90,7 @@ class Store:
     """An open store; UserError wherever its database or its objects cannot be used."""
 
     def __init__(self, place: str, *, create: bool = False) -> None:
-        """Opens the folder or URL `place`; `create` makes a missing index from its objects."""
+        """Opens the folder or URL `place`, and with `create` makes it if it is not there."""
         self._place = place
         url, objects = _where(place, create=create)
         with self._errors():
@@ -123,13 +123,13 @@ class Store:
             if time.monotonic() > deadline:
                 raise UserError(f"{self._shown} cannot be made.", "Look at the database's log.")
             time.sleep(0.1)
-        # A store that has lost its index still has its objects.
-        for key in self._objects():
-            with contextlib.suppress(DamagedObjectError, RecordingError):
-                self._index(key)
 
     def add(self, paths: Iterable[Path | str]) -> Iterator[Added]:
         """Adds results' files, all of a folder's, or of another store; says so of each file."""
+        # A store that has lost its index still has its objects.
+        for key in () if self.hashes() else self._objects():
+            with contextlib.suppress(DamagedObjectError, RecordingError):
+                self._index(key)
         for path in paths:
             if is_store(str(path)):
                 other = Store(str(path))
@@ -175,18 +175,20 @@ class Store:
         with self._errors():
             document, results = _rows(key, self.get(key))
             document["added"] = self._files.modified(self._path(key)).timestamp()
-        known = [self._known(table, key) for table in (_documents, _results)]
-        if known == [_comparable([document]), _comparable(results)]:
-            return False
-        return self._insert(document, results, anew=True)
+        return not self._says(document, results) and self._insert(document, results, anew=True)
+
+    def _says(self, document: dict[str, Any], results: Sequence[dict[str, Any]]) -> bool:
+        """Whether the index has these rows of a file, and no other."""
+        known = [self._known(table, document["sha256"]) for table in (_documents, _results)]
+        return known == [_comparable([document]), _comparable(results)]
 
     def _objects(self) -> list[str]:
         """The SHA-256 in the name of each object."""
         with self._errors():
             self._files.invalidate_cache()
-            paths = {path: _OBJECT.search(path) for path in self._files.find(self._root)}
-        keys = [found[1] for found in paths.values() if found]
-        return [key for key in keys if self._path(key) in paths]
+            paths = self._files.find(self._root)
+        named = ((path, match[1]) for path in paths if (match := _OBJECT.search(path)))
+        return [key for path, key in named if path == self._path(key)]
 
     def hashes(self) -> list[str]:
         """The SHA-256 of all files that the index has."""
@@ -242,8 +244,7 @@ class Store:
             except (DamagedObjectError, RecordingError) as err:
                 yield key, err.sentence
                 continue
-            known = [self._known(table, key) for table in (_documents, _results)]
-            if known != [_comparable([document]), _comparable(results)]:
+            if not self._says(document, results):
                 yield key, "The index says something else of it than it has."
 
     def gc(self) -> tuple[int, int, int]:
@@ -392,7 +393,7 @@ def set_aside_damaged_index(place: str) -> bool:
     except sql.exc.DatabaseError as err:
         if _code(err) in _OF_THE_MACHINE:
             return False
-    except (UnicodeDecodeError, TypeError, ValueError):
+    except (TypeError, ValueError):
         pass
     # SQLite would apply the journal of a process that died to the new index.
     for file in (index, index.with_name(f"{index.name}-journal")):

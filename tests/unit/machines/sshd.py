@@ -33,6 +33,13 @@ def make_key(file: Path) -> Path:
     return file
 
 
+def listens(port: int) -> bool:
+    """Whether a server on this machine answers there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
+
+
 @dataclass
 class Server:
     """`folder` has everything, `tmp` is TMPDIR there, `home` HOME; `programs` is first on its PATH.
@@ -100,9 +107,7 @@ class Server:
     def _wait(self) -> None:
         def answers() -> bool:
             assert self.process and self.process.poll() is None, self.log()
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
-                return True
-            return False
+            return listens(self.port)
 
         assert awaited(answers), self.log()
 

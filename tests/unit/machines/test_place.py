@@ -72,22 +72,13 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), 5).close()
-    except OSError:
-        return False
-    return True
-
-
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, sshd.Server]]:
     """The coordinator's address, and the board."""
     folder = tmp_path_factory.mktemp("lab")
     with sshd.serving(tmp_path_factory.mktemp("board")) as board, (folder / "log").open("w") as log:
         board.start("Subsystem sftp internal-sftp")
-        address = f"127.0.0.1:{free_port()}"
+        address = f"127.0.0.1:{(port := free_port())}"
         user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True)
         exported = EXPORTED.format(port=board.port, user=user.stdout.strip())
         (folder / "exporter.yaml").write_text(exported)
@@ -100,7 +91,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, sshd
             argv = [sys.executable, "-m", *words]
             running.append(subprocess.Popen(argv, cwd=folder, stdout=log, stderr=log))
             # The exporter ends where there is no coordinator yet.
-            assert awaited(lambda: listens(address), 60)
+            assert awaited(lambda: sshd.listens(port), 60)
         lab = Lab(address, folder)
 
         def is_exported() -> bool:
