@@ -3,18 +3,23 @@
 
 All suites and flavours, for three architectures on two processors each; then, built as `tiny`,
 every version of the linux-source packages.  What has its recording is not measured again: an
-interrupted run goes on, and one with nothing new ends soon.
+interrupted run goes on, and one with nothing new ends soon.  As many are measured at once as the
+machine has cores.
 Usage: python scripts/history.py FOLDER [--arch A] [--flavour F] [--no-sources] [--most N]
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from kentry.arch import ARCHES
@@ -60,18 +65,13 @@ def main() -> None:
     options = parser.parse_args()
     recordings, store = options.folder / "recordings", str(options.folder / "store")
     recordings.mkdir(parents=True, exist_ok=True)
-    began, measured, failed = time.monotonic(), 0, list[str]()
-    for spec, arch, cpu in wanted(options):
-        name = re.sub(r"[^\w.+~-]", "_", f"{spec}-{arch}-{cpu}")
-        file = recordings / f"{name}.json"
-        if file.exists() or (options.most is not None and measured >= options.most):
-            continue
-        command = [KENTRY, "record", spec, "--arch", arch, "--cpu", cpu, "-o", str(file), "-q"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        measured += not done.returncode
-        print(f"{spec} {arch} {cpu}: {'failed' if done.returncode else 'measured'}", flush=True)
-        if done.returncode:
-            failed.append(f"{spec} {arch} {cpu}: {done.stderr.strip().splitlines()[-1:]}")
+    began = time.monotonic()
+    missing = (row for row in wanted(options) if not file_of(recordings, *row).exists())
+    # A boot is one process that computes, and a build takes as many as there are.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = list(pool.map(partial(measure, recordings), islice(missing, options.most)))
+    failures = list(filter(None, done))
+    measured = len(done) - len(failures)
     seconds = time.monotonic() - began
     each = f", {seconds / measured:.1f} s each with its download" if measured else ""
     print(f"{measured} measured in {seconds:.0f} s{each}")
@@ -79,7 +79,23 @@ def main() -> None:
         began = time.monotonic()
         subprocess.run([KENTRY, *words, "-q"], check=True)
         print(f"kentry {words[0]}: {time.monotonic() - began:.1f} s")
-    print("\n".join(failed))
+    print("\n".join(failures))
+
+
+def file_of(recordings: Path, spec: str, arch: str, cpu: str) -> Path:
+    """The recording of a kernel on a processor."""
+    name = re.sub(r"[^\w.+~-]", "_", f"{spec}-{arch}-{cpu}")
+    return recordings / f"{name}.json"
+
+
+def measure(recordings: Path, row: tuple[str, str, str]) -> str:
+    """Measures a kernel on a processor; returns why it could not, or nothing."""
+    spec, arch, cpu = row
+    command = [KENTRY, "record", spec, "--arch", arch, "--cpu", cpu, "-q"]
+    command += ["-o", str(file_of(recordings, *row))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(f"{spec} {arch} {cpu}: {'failed' if done.returncode else 'measured'}", flush=True)
+    return f"{spec} {arch} {cpu}: {done.stderr.strip()}" if done.returncode else ""
 
 
 def history(folder: Path, store: str) -> list[str]:
