@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which QEMU is taken, with fake ones that print what -help prints; its command line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -205,37 +206,22 @@ def test_a_private_copy_stands_in_for_an_older_installed_one(
     assert found((7, 2)) == str(loader_of(host))
 
 
+OURS = r"""panic=5 quiet debug loglevel=7 ignore_loglevel console=ttyS1 earlycon nokaslr kaslr
+randomize-kstack-offset=on dhash_entries=1 mem=1G memmap=1G$1G init=/bin/sh rdinit=/bin/sh initrd=a
+noinitrd root=/dev/vda maxcpus=1 nr_cpus=1 nosmp --"""
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("panic=5", "'panic=5' cannot be on the kernel's command line: .* its own panic"),
-        ("mitigations=off quiet", "'quiet' cannot be"),
-        ("debug", "'debug' cannot be"),
-        ("loglevel=7", "'loglevel=7' cannot be"),
-        ("ignore_loglevel", "'ignore_loglevel' cannot be"),
-        ("console=ttyS1", "'console=ttyS1' cannot be"),
-        ("earlycon", "'earlycon' cannot be"),
-        ("nokaslr", "'nokaslr' cannot be"),
-        ("kaslr", "'kaslr' cannot be"),
-        ("randomize-kstack-offset=on", "'randomize-kstack-offset=on' cannot be"),
-        ("dhash_entries=1", "'dhash_entries=1' cannot be"),
-        ("mem=1G", "'mem=1G' cannot be"),
-        ("memmap=1G$1G", r"'memmap=1G\$1G' cannot be"),
-        ("init=/bin/sh", "'init=/bin/sh' cannot be"),
-        ("rdinit=/bin/sh", "'rdinit=/bin/sh' cannot be"),
-        ("initrd=a", "'initrd=a' cannot be"),
-        ("noinitrd", "'noinitrd' cannot be"),
-        ("root=/dev/vda", "'root=/dev/vda' cannot be"),
-        ("maxcpus=1", "'maxcpus=1' cannot be"),
-        ("nr_cpus=1", "'nr_cpus=1' cannot be"),
-        ("nosmp", "'nosmp' cannot be"),
-        ("pti=on -- n=1", "'--' cannot be"),
+        *((f"pti=on {word} n=1", f"'{word}' cannot be on the kernel's") for word in OURS.split()),
+        ("panic=5", "depends on its own panic."),
         ('dyndbg="file a +p"', "printable words without quotes"),
         ("a\x1bb", "printable words without quotes"),
     ],
 )
 def test_words_that_would_break_the_measurement(words: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence) as caught:
+    with pytest.raises(UserError, match=re.escape(sentence)) as caught:
         check_append(words)
     assert caught.value.remedy
 

@@ -9,6 +9,7 @@ import pytest
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner
 from kentry.errors import GuestError, TraceError
+from kentry.progress import Update
 from tests.builders import image_kernel
 from tests.places import silent
 from tests.processes import PATIENCE
@@ -28,26 +29,28 @@ end 1000
 GOOD = "echo kentry-probe start arm64; echo kentry-probe end cases=1"
 
 
-def play(folder: Path, script: str, timeout: float = PATIENCE, **options: Any) -> GuestRun:
+def play(
+    folder: Path,
+    script: str,
+    timeout: float = PATIENCE,
+    update: Update = silent,
+    **options: Any,
+) -> GuestRun:
     """Runs `script` in the emulator's place."""
     emulator = str(fake_qemu(folder, script))
     all_options = ExactOptions(("getppid", "read"), timeout=timeout, emulator=emulator, **options)
-    return QemuRunner(find_arch("arm64")).run(image_kernel(), all_options, silent)
+    return QemuRunner(find_arch("arm64")).run(image_kernel(), all_options, update)
 
 
 def test_the_progress_is_of_the_cases_turns(tmp_path: Path) -> None:
-    emulator = fake_qemu(
-        tmp_path,
+    script = (
         "echo kentry-probe start arm64; printf 'kentry-trace 1\\n' >$plugin_out;"
         " for case in read warm getppid; do"
-        " printf 'message case %s count 1\\n' $case >>$plugin_out; sleep 0.5; done",
+        " printf 'message case %s count 1\\n' $case >>$plugin_out; sleep 0.5; done"
     )
-    options = ExactOptions(("getppid", "read"), rounds=2, emulator=str(emulator), warmup=0)
     told: list[float | None] = []
     with pytest.raises(GuestError):
-        QemuRunner(find_arch("arm64")).run(
-            image_kernel(), options, lambda fraction, now: told.append(fraction)
-        )
+        play(tmp_path, script, update=lambda fraction, now: told.append(fraction), rounds=2)
     # Two rounds of two cases in four phases.
     assert list(dict.fromkeys(told))[-3:] == [1 / 16, 2 / 16, 3 / 16]
 
