@@ -13,7 +13,6 @@ memory and file size limited.
 import contextlib
 import functools
 import os
-import platform
 import re
 import resource
 import subprocess
@@ -26,7 +25,7 @@ from kentry.arch.processors import Processor, machine_for, words_for
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.archive import RELEASES, Archive, Release
 from kentry.host.cache import cache_dir, fresh_folder, held, read_manifest, write_manifest
-from kentry.host.packages import remedy
+from kentry.host.packages import remedy, system
 from kentry.host.process import need, run
 from kentry.host.unpack import extract
 from kentry.kernels.kernel import Kernel
@@ -70,10 +69,7 @@ def find_emulator(
     if choice == NEWEST:
         return _private(_copy(RELEASES[-1], update), arch)
     if choice == BACKPORTS:
-        try:
-            name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-        except OSError:
-            name = ""
+        name = system().get("VERSION_CODENAME", "")
         release = next((release for release in RELEASES if release.name == name), None)
         if not release:
             raise UserError(
@@ -136,19 +132,18 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
     if not version:
         raise MissingToolError(f"{argv[0]} is not a QEMU.", _ANOTHER)
     numbers = tuple(int(number) for number in version[2].split("."))
+    another = remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}")
     if numbers < _OLDEST:
         raise MissingToolError(
             f"QEMU {version[2]} is too old: {_OLDEST[0]}.{_OLDEST[1]} is the first that will do.",
-            remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}"),
+            another,
         )
     for start, why in arch.failing_emulators.items():
         if numbers[: len(start)] == start:
             raise MissingToolError(f"QEMU {version[2]} will not do: it {why}.", _ANOTHER)
     if not re.search(r"^-plugin ", help_text.stdout, re.MULTILINE):
-        raise MissingToolError(
-            f"{argv[0]} (QEMU {version[2]}) was built without plugins.",
-            remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}"),
-        )
+        what = f"{argv[0]} (QEMU {version[2]}) was built without plugins."
+        raise MissingToolError(what, another)
     return Emulator(argv, version[1], numbers, env)
 
 
