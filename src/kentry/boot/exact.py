@@ -69,7 +69,6 @@ class GuestRun:
     `stand_in`: a private copy of QEMU ran it, because the installed one has no such processor.
     """
 
-    console: str
     probe: ProbeReport
     trace: PluginTrace
     target: dict[str, Any]
@@ -99,7 +98,7 @@ class FakeRunner:
         if report.ended_cases is None:
             raise explain(console, report.started, "the saved console ends")
         trace = parse_trace(self.folder / "trace")
-        return GuestRun(console, report, trace, {"kind": "fake", "emulator": "none"})
+        return GuestRun(report, trace, {"kind": "fake", "emulator": "none"})
 
     def count_blocks(
         self, kernel: Kernel, options: ExactOptions, update: Update
@@ -187,7 +186,7 @@ class QemuRunner:
         }
         # Only a private copy needs something in its environment.
         stand_in = options.emulator == qemu.INSTALLED and bool(emulator.env)
-        return GuestRun(guest.console, report, trace, target, stand_in)
+        return GuestRun(report, trace, target, stand_in)
 
     def count_blocks(
         self, kernel: Kernel, options: ExactOptions, update: Update

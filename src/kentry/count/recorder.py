@@ -310,7 +310,9 @@ def _case(
     if modal is None and instructions.value:
         notes.append(caveats.unrecorded_path(name, instructions.value))
     others = {
-        f"{side}_instructions": exact.histogram((getattr(w, side), w.times) for w in clean)
+        f"{side}_instructions": Metric.of(
+            exact.histogram((getattr(w, side), w.times) for w in clean)
+        )
         for side in ("user", "firmware")
     }
     interrupted = exact.histogram((w.kernel, w.times) for w in windows if w.irqs != irqs)
@@ -318,7 +320,7 @@ def _case(
         name=name,
         metrics={
             INSTRUCTIONS: instructions,
-            **{side: Metric.of(counts) for side, counts in others.items()},
+            **others,
             **_metrics_of_paths(phases, run.trace, options, code, arch, stacks),
         },
         interrupted=tuple(interrupted.items()),

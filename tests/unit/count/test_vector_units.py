@@ -94,7 +94,7 @@ def test_a_config_is_asked_only_for_what_is_measured(tmp_path: Path) -> None:
 
 def came_back(case: str, reason: str, **vector: int) -> GuestRun:
     report = ProbeReport(absent={case: reason, "other+vec=once": "no-unit"}, vector=vector)
-    return GuestRun("", report, PluginTrace(), {"emulator": "QEMU 7.2", "cpu": "rv64,vlen=128"})
+    return GuestRun(report, PluginTrace(), {"emulator": "QEMU 7.2", "cpu": "rv64,vlen=128"})
 
 
 @pytest.mark.parametrize(

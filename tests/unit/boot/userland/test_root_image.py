@@ -16,7 +16,6 @@ from kentry.boot.userland import root_image
 from kentry.boot.userland.file_tree import Tree
 from kentry.boot.userland.root_image import (
     ESSENTIAL,
-    Package,
     build_userland,
     check_machine,
     fetched,
@@ -57,8 +56,7 @@ class Root:
         if suite in self.broken:
             raise FetchError(f"no {suite}", "")
         version = "1:2-3" if suite is None else "0-1"
-        found = [Candidate(name, version, "", 1, "", "arm64") for name in packages]
-        return {Path(f"/x/{it.package}.deb"): it for it in found}
+        return {Path(f"/x/{name}.deb"): package(name, version) for name in packages}
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +69,15 @@ def root(monkeypatch: pytest.MonkeyPatch) -> type[Root]:
     return Fresh
 
 
+def package(name: str, version: str = "1") -> Candidate:
+    return Candidate(name, version, "", 1, "", "arm64")
+
+
 def test_essential_packages_are_fetched_too(said: Said) -> None:
     with fetched(ARM64, BOOKWORM, ["hello", "sed"], said) as packages:
-        assert [package.name for package in packages] == ["grep", "hello", "sed", "usr-is-merged"]
-        assert packages[0].version == "1:2-3"
+        names = [package.package for package in packages.values()]
+        assert names == ["grep", "hello", "sed", "usr-is-merged"]
+        assert {package.version for package in packages.values()} == {"1:2-3"}
     assert {"libc-bin", "dash", "coreutils", "mawk", "base-passwd"} <= set(ESSENTIAL)
 
 
@@ -89,7 +92,7 @@ def test_a_missing_package_is_named(said: Said, root: type[Root]) -> None:
     # Without its updates the release itself is used.
     root.broken = (None,)
     with fetched(ARM64, BOOKWORM, ["hello"], said) as packages:
-        assert {package.version for package in packages} == {"0-1"}
+        assert {package.version for package in packages.values()} == {"0-1"}
 
 
 def test_the_default_release_is_the_oldest_with_kernels_for_the_architecture() -> None:
@@ -122,7 +125,7 @@ def test_files_that_no_workload_reads_are_left_out(tree: Tree, tmp_path: Path, s
     ]
     files = dict.fromkeys([*kept, *dropped, "./usr/lib/gcc/a/12/libgcc.a"], b"x")
     file = fakes.deb(tmp_path / "gcc_1_arm64.deb", files, Package="gcc")
-    unpack([Package("gcc", "1", file)], tree, said)
+    unpack({file: package("gcc")}, tree, said)
     found = {f"./{path}" for path in tree if path in tree and tree.read(path)}
     assert found == {*kept, "./usr/lib/gcc/a/12/libgcc.a"}
     assert said == ["unpacking gcc"]
@@ -132,14 +135,14 @@ def test_a_package_cannot_leave_the_tree(tree: Tree, tmp_path: Path, said: Said)
     file = fakes.deb(tmp_path / "a_1_arm64.deb", {"./a": b"x" * 100000}, Package="a")
     file.write_bytes(file.read_bytes()[:-60])
     with pytest.raises(UserError, match=r"a_1_arm64\.deb"):
-        unpack([Package("a", "1", file)], tree, said)
+        unpack({file: package("a")}, tree, said)
     files = {"./out": f"-> {tmp_path}".encode(), "./out/evil": b"x"}
     file = fakes.deb(tmp_path / "a_1_arm64.deb", files, Package="a")
-    unpack([Package("a", "1", file)], tree, said)
+    unpack({file: package("a")}, tree, said)
     assert not (tmp_path / "evil").exists()
     file = fakes.deb(tmp_path / "b_1_arm64.deb", {"../evil": b"x"}, Package="b")
     with pytest.raises(UserError, match=r"'\.\.'"):
-        unpack([Package("b", "1", file)], tree, said)
+        unpack({file: package("b")}, tree, said)
 
 
 MEMORY = 512
@@ -158,15 +161,15 @@ def fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
     others = {"fio": {"./usr/bin/fio": b"x"}, "hollow": {"./usr/lib/hollow": b""}}
 
     @contextlib.contextmanager
-    def fetched(*words: Any) -> Iterator[tuple[Package, ...]]:
+    def fetched(*words: Any) -> Iterator[dict[Path, Candidate]]:
         made.append(tuple(words[2]))
         if "nonsense" in words[2]:
             raise UserError("no package 'nonsense'", "Name another package.")
         having = {**contents, **{name: others[name] for name in words[2] if name in others}}
-        yield tuple(
-            Package(name, "1", fakes.deb(tmp_path / f"{name}.deb", files, Package=name))
+        yield {
+            fakes.deb(tmp_path / f"{name}.deb", files, Package=name): package(name)
             for name, files in having.items()
-        )
+        }
 
     monkeypatch.setattr(root_image, "fetched", fetched)
     return made
