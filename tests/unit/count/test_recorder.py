@@ -459,14 +459,12 @@ def test_the_second_boot_is_of_other_contexts(first: int, second: int) -> None:
     assert other.seed != TWO.seed
 
 
-def test_the_second_boot_is_stopped_where_no_case_depends_on_a_context(tmp_path: Path) -> None:
+def test_the_second_boot_is_stopped_where_it_is_not_wanted(tmp_path: Path) -> None:
+    """No case depends on a context, or the first boot fails."""
     runner = replace(boots(tmp_path), second_hangs=True)
     recording = measured(runner, replace(TWO, cases=("getppid",)))
     assert runner.stopped.is_set()
     assert len(recording.contexts) == 1
-
-
-def test_the_second_boot_is_stopped_where_the_first_fails(tmp_path: Path) -> None:
     runner = replace(boots(tmp_path), second_hangs=True, first_fails=True)
     with pytest.raises(GuestError, match="panicked"):
         measured(runner)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Boots of a program come from the cache, if nothing that shapes them differs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,6 +55,18 @@ def ask(*, reuse: bool = True, guest: TracedWorkload = GUEST, **how: Any) -> lis
     return [one.target["seed"] for one in found]
 
 
+def cut_short(folder: Path) -> None:
+    for file in folder.glob("*/workload.json"):
+        file.write_text(file.read_text()[:-20])
+
+
+def exchange(folder: Path) -> None:
+    one, two = folder.iterdir()
+    one.rename(folder / "one")
+    two.rename(one)
+    (folder / "one").rename(two)
+
+
 def test_a_boot_a_seed_once(booted: list[int]) -> None:
     assert ask() == ask(timeout=5.0) == [1, 2]
     assert booted == [1, 2]
@@ -71,20 +84,12 @@ def test_what_shapes_a_run_is_another_run(booted: list[int], tmp_path: Path) -> 
     assert booted == [1, 2] * 5
 
 
-def test_a_damaged_file_is_made_again(booted: list[int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [cut_short, exchange])
+def test_a_damaged_file_or_another_boots_is_made_again(
+    booted: list[int], tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     ask()
-    for file in (tmp_path / "cache" / "workloads").glob("*/workload.json"):
-        file.write_text(file.read_text()[:-20])
-    assert ask() == [1, 2]
-    assert booted == [1, 2, 1, 2]
-
-
-def test_another_boots_file_is_not_believed(booted: list[int], tmp_path: Path) -> None:
-    ask()
-    one, two = (tmp_path / "cache" / "workloads").iterdir()
-    one.rename(tmp_path / "one")
-    two.rename(one)
-    (tmp_path / "one").rename(two)
+    damage(tmp_path / "cache" / "workloads")
     assert ask() == [1, 2]
     assert booted == [1, 2, 1, 2]
 
