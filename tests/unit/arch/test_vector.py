@@ -2,6 +2,7 @@
 """Encodings of markers against instructions as GNU as 2.40 assembles and objdump names them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
 from kentry.arch.processors import MAX, vector_bits
-from kentry.arch.record import VectorSide, word
+from kentry.arch.record import Marker, VectorSide, word
 
 ARM64, RISCV64, X86_64 = (ARCHES[name].vector for name in ("arm64", "riscv64", "x86_64"))
 
@@ -146,6 +147,14 @@ def test_markers_and_lengths_are_what_they_may_be(arch: Arch) -> None:
         assert vector_bits(arch, MAX, unit.name) == unit.lengths[0]
         assert vector_bits(arch, MAX, unit.name, 384) == 384
     assert arch.vector.unit("mmx") is None
+
+
+def test_places_are_at_multiples_of_the_alignment() -> None:
+    marker = Marker("x", "ab", code=re.compile(b"ab"))
+    assert list(marker.places(b"abababab.ab", 1)) == [0, 2, 4, 6, 9]
+    assert list(marker.places(b"abababab.ab", 4)) == [0, 4]
+    # One that begins inside of another that is not at a multiple.
+    assert list(replace(marker, code=re.compile(b"aa")).places(b".aaaa", 2)) == [2]
 
 
 def test_labels_say_where() -> None:
