@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which cases words stand for, in which vector states, and a sentence for what makes no sense."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -293,14 +294,11 @@ def test_the_floor_has_two_cases_in_one_context() -> None:
     options = on_floor(ExactOptions(cases=tuple(choose(ARM, ()))), ARM)
     assert (set(options.cases), options.rounds) == ({"getpid", "getppid"}, 1)
     assert on_floor(ExactOptions(cases=("getppid",)), ARM).cases == ("getppid",)
-
-
-@pytest.mark.parametrize("cases", [("read",), ("getppid", "read"), ("getppid+vec=once",)])
-def test_a_case_that_the_floor_lacks_is_refused_by_name(cases: tuple[str, ...]) -> None:
-    with pytest.raises(UserError) as raised:
-        on_floor(ExactOptions(cases=cases), ARM)
-    assert cases[-1] in raised.value.sentence
-    assert "getppid" in raised.value.remedy
+    # One that it lacks is refused by name.
+    for cases in (("read",), ("getppid", "read"), ("getppid+vec=once",)):
+        with pytest.raises(UserError, match=re.escape(cases[-1])) as raised:
+            on_floor(ExactOptions(cases=cases), ARM)
+        assert "getppid" in raised.value.remedy
 
 
 def test_the_floor_has_nothing_to_randomise_and_is_refused_where_nothing_is_counted() -> None:

@@ -222,12 +222,9 @@ def test_from_a_run_to_the_events_of_its_recording(tmp_path: Path) -> None:
     assert found.modal_path
     assert found.modal_path.events == (VectorEvent("discard", "syscall", "do_trap_ecall_u", 1),)
     assert recording.markers == {"discard": "vmv.v.i v0,-1"}
-
-
-def test_nothing_is_looked_for_without_a_state(tmp_path: Path) -> None:
+    # Nothing is looked for without a state.
     recording = measured(tmp_path, "getppid")
-    assert recording.cases[0].paths[0].events == ()
-    assert recording.markers is UNSET
+    assert (recording.cases[0].paths[0].events, recording.markers) == ((), UNSET)
 
 
 def test_a_run_without_the_unit_is_no_recording(tmp_path: Path) -> None:
