@@ -390,24 +390,22 @@ def _paths(
     stacks: Mapping[int, int],
 ) -> tuple[list[KernelPath], list[CaseContext]]:
     """Returns the modal path, then each context's commonest and the most frequent of the others."""
-    # By context: how many windows had each count, and how many took each path.
-    by_context: dict[int, tuple[Counter[int], Counter[int]]] = {}
-    # By context, how many windows had each value of the metrics that depend on where data lies.
-    data: dict[int, dict[str, Counter[int]]] = {}
+    # By context, how many windows had each count, took each path, and had each value of the metrics
+    # that depend on where data lies.
+    by_context: dict[int, tuple[Counter[int], Counter[int], dict[str, Counter[int]]]] = {}
     for phase, window in _clean(phases):
-        counts, paths = by_context.setdefault(phase.context, (Counter(), Counter()))
+        counts, paths, data = by_context.setdefault(phase.context, (Counter(), Counter(), {}))
         counts[window.kernel] += window.times
         if window.path is not None:
             paths[window.path] += window.times
             touched = {**window.touched, of_paths.STACK: stacks.get(window.path)}
             for name in of_paths.OF_PLACES:
                 if (amount := touched.get(name)) is not None:
-                    own = data.setdefault(phase.context, {}).setdefault(name, Counter())
-                    own[amount] += window.times
+                    data.setdefault(name, Counter())[amount] += window.times
     times: Counter[int] = Counter()
     # By context, the path that most windows with the commonest count took.
     commonest: dict[int, int] = {}
-    for context, (counts, paths) in by_context.items():
+    for context, (counts, paths, _) in by_context.items():
         times.update(paths)
         length = exact.mode(counts)
         fitting = [path for path in paths if trace.path_length(path) == length]
@@ -442,9 +440,9 @@ def _paths(
             context,
             tuple(sorted(counts.items())),
             indexes.get(commonest.get(context)),
-            {name: tuple(sorted(own.items())) for name, own in data.get(context, {}).items()},
+            {name: tuple(sorted(own.items())) for name, own in data.items()},
         )
-        for context, (counts, _) in by_context.items()
+        for context, (counts, _, data) in by_context.items()
     ]
 
 
