@@ -9,11 +9,12 @@ import pytest
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner
 from kentry.errors import GuestError, TraceError
+from kentry.host.native import probe_file
 from kentry.progress import Update
 from tests.builders import image_kernel
 from tests.places import silent
 from tests.processes import PATIENCE
-from tests.unit.boot.conftest import argument, fake_qemu
+from tests.unit.boot.conftest import argument, fake_qemu, rows
 
 TRACE = """\
 kentry-trace 1
@@ -72,7 +73,16 @@ def test_the_command_line_boots_the_probe_with_its_cases(tmp_path: Path) -> None
         " nokaslr randomize_kstack_offset=off dhash_entries=1048576"
         " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1 facts=@/facts"
     )
-    assert b"getppid\nread\n" in Path(argument(tmp_path, "-initrd")).read_bytes()
+    found = rows([Path(argument(tmp_path, "-initrd")).read_bytes()])
+    assert {name: (row.mode, row.device) for name, row in found.items()} == {
+        "dev": (0o40755, (0, 0)),
+        "dev/console": (0o20600, (5, 1)),
+        "cases": (0o100444, (0, 0)),
+        "facts": (0o100444, (0, 0)),
+        "init": (0o100755, (0, 0)),
+    }
+    assert found["cases"].data == b"getppid\nread\n"
+    assert found["init"].data == probe_file(find_arch("arm64")).read_bytes()
     plugin = argument(tmp_path, "-plugin").split(",")
     assert "text ffff800008010000" in Path(plugin[2].removeprefix("traps=")).read_text()
     assert "check=on" not in plugin

@@ -60,14 +60,6 @@ def test_a_whole_trace(tmp_path: Path) -> None:
     assert (trace.cases_ended, trace.checked, trace.mismatches) == (1, 7, 0)
 
 
-def test_a_trace_from_before_accesses_is_read(tmp_path: Path) -> None:
-    lines = [line for line in WHOLE.splitlines() if not line.startswith("accesses")]
-    old = [line.rpartition(" ")[0] if line.startswith("window") else line for line in lines]
-    trace = parse_trace(write(tmp_path, "\n".join(["kentry-trace 1", *old[1:]])))
-    assert trace.phases[1].windows[0].path == 0
-    assert not trace.phases[1].windows[0].touched
-
-
 def test_every_cut_is_noticed(tmp_path: Path) -> None:
     lines = WHOLE.splitlines(keepends=True)
     for kept in range(len(lines)):

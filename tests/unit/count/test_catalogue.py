@@ -37,14 +37,6 @@ def test_nothing_wanted_is_the_default_group(arch: Arch) -> None:
 
 
 @EVERY_ARCH
-def test_cases_of_a_group_are_chosen_by_name(arch: Arch) -> None:
-    assert choose(arch, ["signal", "read-4k"]) == ["read-4k", "signal"]
-    assert choose(arch, ["vector"]) == choose(
-        arch, [case.name for case in catalogue(arch) if case.group == VECTOR and not case.uses]
-    )
-
-
-@EVERY_ARCH
 @pytest.mark.parametrize("group", ["entry", "events", "io", "memory", "process"])
 def test_a_groups_word_is_its_cases(arch: Arch, group: str) -> None:
     own = {case.name for case in catalogue(arch) if case.group == group}

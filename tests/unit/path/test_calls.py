@@ -95,11 +95,6 @@ def test_a_call_has_parts_and_depths(
     assert call_depths(instructions, arch) == depths
 
 
-def test_two_calls_are_told_apart() -> None:
-    assert [list(call) for call in split_calls(ARM64 + ARM64)] == [ARM64, ARM64]
-    assert list(split_calls([])) == []
-
-
 @pytest.mark.parametrize(
     ("arch", "functions"),
     [

@@ -6,16 +6,17 @@ import pytest
 from kentry.path.symbols import UNNAMED, SymbolMap, base_name, why
 
 
-def test_the_function_is_the_nearest_symbol_at_or_below() -> None:
-    symbols = SymbolMap([(0x100, "a"), (0x200, "b")], end=0x300)
-    assert symbols.find(0x100) == ("a", 0)
-    assert symbols.find(0x1FF) == ("a", 0xFF)
-    assert symbols.find(0x200) == ("b", 0)
-
-
-@pytest.mark.parametrize("address", [0, 0xFF, 0x300, 0x10000])
-def test_outside_the_text_there_is_no_name(address: int) -> None:
-    assert SymbolMap([(0x100, "a")], end=0x300).find(address) == (UNNAMED, 0)
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        *((address, (UNNAMED, 0)) for address in (0, 0xFF, 0x300, 0x10000)),
+        *((0x100, ("a", 0)), (0x1FF, ("a", 0xFF)), (0x200, ("b", 0)), (0x2FF, ("b", 0xFF))),
+    ],
+)
+def test_the_function_is_the_nearest_symbol_at_or_below(
+    address: int, place: tuple[str, int]
+) -> None:
+    assert SymbolMap([(0x100, "a"), (0x200, "b")], end=0x300).find(address) == place
 
 
 @pytest.mark.parametrize(
