@@ -16,12 +16,14 @@ import os
 import re
 import resource
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.arch.processors import Processor, machine_for, words_for
+from kentry.boot.mitigations import mitigations
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.archive import RELEASES, Archive, Release
 from kentry.host.cache import cache_dir, fresh_folder, held, read_manifest, write_manifest
@@ -52,6 +54,11 @@ class Emulator:
     version: str
     numbers: tuple[int, ...]
     env: dict[str, str] = field(default_factory=dict)
+
+    def stands_in(self, choice: str) -> bool:
+        """Whether it is a private copy although the installed one was asked for."""
+        # Only a private copy needs something in its environment.
+        return choice == INSTALLED and bool(self.env)
 
 
 def find_emulator(
@@ -230,43 +237,71 @@ _ALONE = (
 )
 
 
-def machine_argv(
-    emulator: Emulator,
-    arch: Arch,
-    processor: Processor,
-    memory: int,
-    seed: int = 1,
-    accelerator: str = ICOUNT,
-    file_limit: int = _FILE_LIMIT_MIB,
-    length: int | None = None,
-    cases: Collection[str] = (),
-) -> list[str]:
-    """The command line but for what is booted; `memory` and `file_limit` are in MiB.
+@dataclass(frozen=True)
+class Guest:
+    """A machine of QEMU's; `memory` is in MiB, `length` that of the processor's vectors in bits.
 
-    `length` is that of the processor's vectors in bits, None for its own; some `cases` need another
-    machine than the processor does.
+    Without a length it has the processor's own; some `cases` need another machine than it does.
     Under ICOUNT the guest's time counts instructions (one a nanosecond) from a fixed date, so
-    every run with the same `seed` is alike.  MachineError where this process may not take so much.
+    every run with the same `seed` is alike.
     """
-    mib = 1 << 20
-    allowed = resource.getrlimit(resource.RLIMIT_AS)[1] // mib
-    if 0 <= allowed < memory + _QEMU_OVERHEAD_MIB and os.geteuid():
-        raise MachineError(
-            f"QEMU needs {memory + _QEMU_OVERHEAD_MIB} MiB of memory (address space), and the limit"
-            f" here is {allowed} MiB.",
-            "Raise the limit (ulimit -v unlimited), or give the guest less: --memory.",
-        )
-    argv = [
-        *(need("prlimit"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
-        *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),
-        *("-machine", machine_for(arch, processor, cases), "-cpu", processor.qemu(length)),
-        *("-accel", "kvm" if accelerator == KVM else "tcg,thread=single"),
-        *("-smp", "2" if words_for(cases) else "1", "-m", f"{memory}M", *_ALONE),
-    ]
-    if accelerator == ICOUNT:
-        argv += ["-icount", "shift=0,sleep=off", "-seed", str(seed)]
-        argv += ["-rtc", "base=2020-01-01T00:00:00,clock=vm"]
-    return argv
+
+    emulator: Emulator
+    arch: Arch
+    processor: Processor
+    memory: int
+    seed: int = 1
+    accelerator: str = ICOUNT
+    length: int | None = None
+    cases: Collection[str] = ()
+
+    def argv(self, file_limit: int = _FILE_LIMIT_MIB) -> list[str]:
+        """The command line but for what is booted; no file grows beyond `file_limit` MiB.
+
+        MachineError where this process may not take so much memory.
+        """
+        mib = 1 << 20
+        needed = self.memory + _QEMU_OVERHEAD_MIB
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[1] // mib
+        if 0 <= allowed < needed and os.geteuid():
+            raise MachineError(
+                f"QEMU needs {needed} MiB of memory (address space), and the limit here is"
+                f" {allowed} MiB.",
+                "Raise the limit (ulimit -v unlimited), or give the guest less: --memory.",
+            )
+        machine = machine_for(self.arch, self.processor, self.cases)
+        argv = [
+            *(need("prlimit"), f"--as={needed * mib}", f"--fsize={file_limit * mib}"),
+            *("--core=0", "--", *self.emulator.argv),
+            *("-machine", machine, "-cpu", self.processor.qemu(self.length)),
+            *("-accel", "kvm" if self.accelerator == KVM else "tcg,thread=single"),
+            *("-smp", "2" if words_for(self.cases) else "1", "-m", f"{self.memory}M", *_ALONE),
+        ]
+        if self.accelerator == ICOUNT:
+            argv += ["-icount", "shift=0,sleep=off", "-seed", str(self.seed)]
+            argv += ["-rtc", "base=2020-01-01T00:00:00,clock=vm"]
+        return argv
+
+    def target(
+        self, words: Sequence[str], files: Mapping[str, str], **features: str
+    ) -> dict[str, Any]:
+        """What a recording says of it; `words` are the kernel's, `files` for mitigations()."""
+        processor = self.processor
+        # The processor is free of what its own words switch off; the kernel takes it for affected.
+        unaffected = [flaw for flaw, word in self.arch.switches.items() if word in processor.words]
+        return {
+            "kind": "qemu",
+            "emulator": f"QEMU {self.emulator.version}",
+            "machine": machine_for(self.arch, processor, self.cases),
+            "processor": processor.name,
+            "cpu": processor.qemu(self.length),
+            "mitigations": mitigations(files, unaffected),
+            **features,
+            "accelerator": ACCELERATORS[self.accelerator],
+            "memory_mib": self.memory,
+            "seed": self.seed,
+            "cmdline": " ".join(words),
+        }
 
 
 def boot_argv(kernel: Kernel, initramfs: Path, parameters: Sequence[str]) -> list[str]:

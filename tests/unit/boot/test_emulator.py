@@ -13,11 +13,11 @@ from kentry.boot.emulator import (
     ACCELERATORS,
     ICOUNT,
     Emulator,
+    Guest,
     check_append,
     emulator_since,
     find_emulator,
     kernel_words,
-    machine_argv,
     plugin_argv,
 )
 from kentry.errors import MachineError, MissingToolError, UserError
@@ -242,7 +242,7 @@ EMULATOR = Emulator(("/usr/bin/qemu", "-L", "/firmware"), "10.0.2", (10, 0, 2))
 
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
 def test_the_guest_is_shut_in_and_every_run_is_alike(arch: Arch) -> None:
-    argv = machine_argv(EMULATOR, arch, Processor(model="a-cpu"), 2048, 7, file_limit=3)
+    argv = Guest(EMULATOR, arch, Processor(model="a-cpu"), 2048, 7).argv(file_limit=3)
     words = " ".join(argv)
     for needed in (
         f"--as={(2048 + 4096) << 20}",
@@ -270,7 +270,8 @@ def test_a_comma_in_a_path_is_not_an_option() -> None:
 def test_a_limit_of_memory_is_named_before_qemu_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("resource.getrlimit", lambda which: (2 << 30, 2 << 30))
+    guest = Guest(EMULATOR, find_arch("arm64"), Processor(model="max"), 512)
     with pytest.raises(MachineError, match="4608 MiB.*2048 MiB"):
-        machine_argv(EMULATOR, find_arch("arm64"), Processor(model="max"), 512)
+        guest.argv()
     monkeypatch.setattr("resource.getrlimit", lambda which: (-1, -1))
-    assert machine_argv(EMULATOR, find_arch("arm64"), Processor(model="max"), 512)
+    assert guest.argv()
