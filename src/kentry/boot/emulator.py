@@ -155,7 +155,6 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
 
 
 def _private(root: Path, arch: Arch) -> Emulator:
-    """Returns the emulator of an unpacked copy below `root`."""
     program = root / "usr/bin" / arch.qemu
     if not program.is_file():
         raise MissingToolError(f"The private QEMU copy in {root} has no {arch.qemu}.", _ANOTHER)

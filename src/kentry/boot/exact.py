@@ -123,7 +123,6 @@ class _Come:
         self._planned = options.rounds * len(options.cases) * phases
 
     def __call__(self) -> int:
-        """Returns the bytes."""
         return self._file.stat().st_size if self._file.exists() else 0
 
     def fraction(self) -> float | None:

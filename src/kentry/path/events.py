@@ -143,5 +143,4 @@ class EventCounter:
 
 @cache
 def _cause_of(function: str) -> str:
-    """Returns the cause that a function stands for, or nothing."""
     return next((cause for cause, pattern in _CAUSES if pattern.fullmatch(function)), "")
