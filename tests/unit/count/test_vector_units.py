@@ -27,6 +27,7 @@ from kentry.results.recording import (
 from tests.builders import image_kernel as kernel
 from tests.places import silent
 from tests.unit.count.saved import save
+from tests.unit.kernels import fakes
 
 
 def options(*cases: str) -> ExactOptions:
@@ -142,9 +143,8 @@ DISCARD, NOP = "57b00f5e", "13000000"
 
 def image(file: Path, arch: str, *more: tuple[int, str]) -> Path:
     """An Image of 16 KiB of zeros, with these bytes at these places."""
-    data = bytearray(0x4000)
-    offset, magic = ARCHES[arch].image_magic
-    for place, code in ((offset, magic.hex()), *more):
+    data = bytearray(fakes.image(ARCHES[arch], bytes(0x4000)))
+    for place, code in more:
         data[place : place + len(code) // 2] = bytes.fromhex(code)
     file.write_bytes(data)
     return file

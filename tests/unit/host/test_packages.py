@@ -22,24 +22,15 @@ def on(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: system)
 
 
+DEBIANS = "apt-get install {} opensbi dwarves {} libelf-dev gcc-12-aarch64-linux-gnu"
+
+
 @pytest.mark.parametrize(
     ("system", "command"),
     [
-        (
-            "ID=debian,VERSION_ID=12",
-            "apt-get install qemu-system-misc opensbi dwarves llvm-19 libelf-dev"
-            " gcc-12-aarch64-linux-gnu",
-        ),
-        (
-            "ID=debian,VERSION_ID=13",
-            "apt-get install qemu-system-riscv opensbi dwarves llvm libelf-dev"
-            " gcc-12-aarch64-linux-gnu",
-        ),
-        (
-            "ID=linuxmint,ID_LIKE=ubuntu+debian",
-            "apt-get install qemu-system-riscv opensbi dwarves llvm libelf-dev"
-            " gcc-12-aarch64-linux-gnu",
-        ),
+        ("ID=debian,VERSION_ID=12", DEBIANS.format("qemu-system-misc", "llvm-19")),
+        ("ID=debian,VERSION_ID=13", DEBIANS.format("qemu-system-riscv", "llvm")),
+        ("ID=linuxmint,ID_LIKE=ubuntu+debian", DEBIANS.format("qemu-system-riscv", "llvm")),
         (
             "ID=fedora,VERSION_ID=43",
             "dnf install qemu-system-riscv dwarves llvm elfutils-libelf-devel"
