@@ -6,15 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec.structs import replace as replaced
 
 from kentry.arch import ARCHES
 from kentry.boot.guest_tasks import Ending, TracedWorkload, TraceOptions
+from kentry.boot.userland.workloads import find_workload
 from kentry.count import workload_cache
-from kentry.count.workload_cache import contexts_of
+from kentry.count.workload_cache import Program, run_program
 from kentry.errors import GuestError
+from kentry.host.archive import RELEASES
 from kentry.results.workload import Workload, read_workload
 from tests import ROOT
 from tests.builders import image_kernel
@@ -49,9 +52,12 @@ def booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def ask(*, reuse: bool = True, guest: TracedWorkload = GUEST, **how: Any) -> list[int]:
-    kernel = image_kernel()
     options = replace(OPTIONS, **how)
-    found = contexts_of(kernel, ARM64, guest, options, (1, 2), silent, reuse=reuse)
+    program = Program(
+        workload=find_workload(["true"]), release=RELEASES[0], options=options, seeds=(1, 2)
+    )
+    with mock.patch.object(workload_cache, "build_userland", return_value=guest):
+        found = run_program(image_kernel(), ARM64, program, silent, reuse=reuse)
     return [one.target["seed"] for one in found]
 
 
