@@ -27,10 +27,10 @@ from kentry.arch import Arch, find_arch, host_arch
 from kentry.arch.processors import find_processor
 from kentry.boot.emulator import (
     BACKPORTS,
+    Guest,
     boot_argv,
     emulator_with,
     kernel_words,
-    machine_argv,
 )
 from kentry.boot.initramfs import Entry, archive
 from kentry.host.archive import RELEASES, Archive
@@ -122,7 +122,7 @@ def counted(plugin: Path, arch: Arch, cpu: str, kernel: Kernel, program: Path) -
     words = [*kernel_words(arch, processor), "rdinit=/dd", "--", *DD_WORDS]
     call, back = INSTRUCTIONS[arch.name]
     argv = [
-        *machine_argv(emulator, arch, processor, 512),
+        *Guest(emulator, arch, processor, 512).argv(),
         *boot_argv(kernel, packed, words),
         *("-plugin", f"{plugin},inline=on,match={call},match={back},trace=on"),
         *("-d", "plugin", "-D", str(log)),

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from kentry.arch import ARCHES, Arch, find_arch
 from kentry.arch.processors import MAX, find_processor
 from kentry.boot.console import boot
-from kentry.boot.emulator import boot_argv, kernel_words, machine_argv
+from kentry.boot.emulator import Guest, boot_argv, kernel_words
 from kentry.boot.guest_tasks import Ending, TraceOptions, read_ending, tracing_emulator
 from kentry.boot.userland.root_image import build_userland, find_release
 from kentry.boot.userland.workloads import WORKLOADS, find_workload
@@ -54,7 +54,7 @@ def run(spec: str, arch: Arch, words: list[str], memory: int = 2048) -> Run:
     emulator = tracing_emulator(arch, TraceOptions().emulator, silent)
     core = find_processor(arch, arch.cores.get(arch.vector.units[0].lengths[0], MAX))
     argv = [
-        *machine_argv(emulator, arch, core, memory),
+        *Guest(emulator, arch, core, memory).argv(),
         *boot_argv(kernel, guest.initramfs, [*kernel_words(arch, core), *guest.words]),
     ]
     start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -26,7 +26,7 @@ from statistics import median
 from kentry.arch import Arch, find_arch
 from kentry.arch.processors import MAX, find_processor
 from kentry.boot.console import boot
-from kentry.boot.emulator import boot_argv, kernel_words, machine_argv
+from kentry.boot.emulator import Guest, boot_argv, kernel_words
 from kentry.boot.guest_tasks import TracedWorkload, TraceOptions, trace_guest, tracing_emulator
 from kentry.boot.task_hooks import Hooks, find_hooks
 from kentry.boot.userland.root_image import build_userland, find_release
@@ -81,7 +81,7 @@ def _cost(
         else:
             core = find_processor(arch, arch.cores.get(arch.vector.units[0].lengths[0], MAX))
             argv = [
-                *machine_argv(emulator, arch, core, MEMORY),
+                *Guest(emulator, arch, core, MEMORY).argv(),
                 *boot_argv(kernel, guest.initramfs, [*kernel_words(arch, core), *guest.words]),
             ]
             ending = boot(argv, emulator, options.timeout, silent)

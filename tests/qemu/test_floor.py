@@ -9,7 +9,7 @@ import pytest
 from kentry.arch import Arch
 from kentry.arch.processors import find_processor
 from kentry.boot.console import boot
-from kentry.boot.emulator import boot_argv, machine_argv
+from kentry.boot.emulator import Guest, boot_argv
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.boot.initramfs import build_initramfs
 from kentry.count.catalogue import on_floor
@@ -118,6 +118,6 @@ def test_a_call_keeps_every_register_but_the_result(
     files = tmp_path / "initramfs"
     files.write_bytes(build_initramfs(tmp_path / "init", ()))
     kernel = resolve_floor(parse(f"floor:{kind}"), arch)
-    argv = machine_argv(emulator, arch, find_processor(arch), 512)
+    argv = Guest(emulator, arch, find_processor(arch), 512).argv()
     guest = boot([*argv, *boot_argv(kernel, files, ["--"])], emulator, 20, silent)
     assert guest.console.split()[-1] == "kept", guest

@@ -16,7 +16,7 @@ import pytest
 from kentry.arch import ARCHES
 from kentry.arch.processors import MAX, find_processor, table
 from kentry.boot.console import boot
-from kentry.boot.emulator import CHOICES, boot_argv, kernel_words, machine_argv
+from kentry.boot.emulator import CHOICES, Guest, boot_argv, kernel_words
 from kentry.boot.exact import ExactOptions, emulator_of
 from kentry.boot.initramfs import build_initramfs
 from kentry.host.cache import kept_file
@@ -207,7 +207,7 @@ def test_another_init_and_the_guests_own_clock_count_the_same(
     processor, exact = find_processor(record, name), ExactOptions(cases=(), cpu=name)
     emulator, kernel = emulator_of(record, exact), fetched(KERNEL, arch)
     argv = [
-        *machine_argv(emulator, record, processor, 512),
+        *Guest(emulator, record, processor, 512).argv(),
         *boot_argv(
             kernel,
             kept_file("initramfs", build_initramfs(init, ())),

@@ -20,7 +20,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch
-from kentry.boot.exact import ExactOptions, QemuRunner, emulator_of
+from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.host.native import probe_file
 from kentry.kernels.kernel import Kernel
 from kentry.results.recording import Recording
@@ -148,9 +148,8 @@ class Runner(QemuRunner):
     def steps(self, kernel: Kernel, options: ExactOptions, path: Path) -> dict[str, list[int]]:
         stub = ["-S", "-chardev", f"socket,id=gdb,path={path},server=on,wait=off"]
         stub += ["-gdb", "chardev:gdb"]
-        emulator = emulator_of(self.arch, options)
         with ThreadPoolExecutor(1) as pool:
-            booted = pool.submit(self._boot, kernel, options, emulator, stub, silent)
+            booted = pool.submit(self._boot, kernel, options, self._guest(options), stub, silent)
             with Debugger(path) as debugger:
                 windows = stepped(self.arch, debugger)
             booted.result()

@@ -20,7 +20,7 @@ import pytest
 
 from kentry.arch import Arch, find_arch
 from kentry.arch.processors import MAX, find_processor
-from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST, machine_argv, plugin_argv
+from kentry.boot.emulator import BACKPORTS, INSTALLED, NEWEST, Guest, plugin_argv
 from kentry.boot.exact import ExactOptions, QemuRunner
 from kentry.boot.guest_tasks import TraceOptions
 from kentry.boot.task_hooks import Event
@@ -335,7 +335,7 @@ def started(
     arch = find_arch("arm64")
     emulator = get_emulator(arch, choice)
     plugin = plugin_argv(tasks_plugin_file(), arch, [word for word in words if word])
-    argv = [*machine_argv(emulator, arch, find_processor(arch), 128), *plugin]
+    argv = [*Guest(emulator, arch, find_processor(arch), 128).argv(), *plugin]
     return subprocess.run(
         argv,
         env={**os.environ, **emulator.env},

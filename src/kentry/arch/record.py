@@ -8,13 +8,14 @@ arch/x86/kernel/fpu/).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from kentry.arch.mechanism import CountingRules, Mechanisms
 
 _NEVER = re.compile(r"(?!)")
+_WORD = 4  # bytes of an instruction that Marker.behind matches
 
 # The symbols of kentry's own kernel (guest/floor/), on every architecture.
 FLOOR_ASSEMBLY = r"floor_(entry|return)(_second)?"
@@ -130,6 +131,17 @@ class Marker:
     behind: re.Pattern[bytes] | None = None  # directly behind such an instruction
     within: re.Pattern[str] | None = None  # in a call of a function of this name
     repeats: bool = False  # in a loop, whose consecutive iterations are one event
+
+    def places(self, text: bytes, alignment: int) -> Iterator[int]:
+        """Yields where `code` is in a kernel's text, at multiples of `alignment` bytes."""
+        assert self.code is not None
+        behind = self.behind.pattern if self.behind else b""
+        pattern = re.compile(behind + self.code.pattern, re.DOTALL)
+        match = pattern.search(text)
+        while match:
+            if match.start() % alignment == 0:
+                yield match.start() + (_WORD if behind else 0)
+            match = pattern.search(text, match.start() + 1)
 
 
 @dataclass(frozen=True)

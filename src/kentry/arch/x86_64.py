@@ -242,6 +242,11 @@ _DECODING = record.Decoding(
     },
 )
 
+
+def _table(name: str, what: str, entry: record.Entry) -> record.SiteTable:
+    return record.SiteTable(f".{name}", what, (f"__{name}", f"__{name}_end"), (entry,))
+
+
 _PLACE = record.Entry(4, "<i4")
 # A call or jump has 5 bytes; what is patched there may be several instructions.
 _SITE = record.Entry(4, "<i4", length=5)
@@ -258,23 +263,12 @@ _SITE_TABLES = (
         (record.Entry(8, "<i4"),),
     ),
     # arch/x86/kernel/alternative.c of 6.1, 6.12 and 7.3: a distance each.
-    record.SiteTable(".smp_locks", "lock prefix", ("__smp_locks", "__smp_locks_end"), (_PLACE,)),
-    record.SiteTable(
-        ".retpoline_sites", "retpoline", ("__retpoline_sites", "__retpoline_sites_end"), (_SITE,)
-    ),
-    record.SiteTable(
-        ".return_sites", "return thunk", ("__return_sites", "__return_sites_end"), (_SITE,)
-    ),
-    record.SiteTable(
-        ".ibt_endbr_seal", "landing pad", ("__ibt_endbr_seal", "__ibt_endbr_seal_end"), (_PLACE,)
-    ),
+    _table("smp_locks", "lock prefix", _PLACE),
+    _table("retpoline_sites", "retpoline", _SITE),
+    _table("return_sites", "return thunk", _SITE),
+    _table("ibt_endbr_seal", "landing pad", _PLACE),
     # struct paravirt_patch_site in arch/x86/include/asm/paravirt_types.h of 6.1.
-    record.SiteTable(
-        ".parainstructions",
-        "paravirtual call",
-        ("__parainstructions", "__parainstructions_end"),
-        (record.Entry(16, "<u8", (9, "u1")),),
-    ),
+    _table("parainstructions", "paravirtual call", record.Entry(16, "<u8", (9, "u1"))),
 )
 
 X86_64 = record.Arch(

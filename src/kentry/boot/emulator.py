@@ -13,20 +13,21 @@ memory and file size limited.
 import contextlib
 import functools
 import os
-import platform
 import re
 import resource
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.arch.processors import Processor, machine_for, words_for
+from kentry.boot.mitigations import mitigations
 from kentry.errors import KentryError, MachineError, MissingToolError, UserError
 from kentry.host.archive import RELEASES, Archive, Release
 from kentry.host.cache import cache_dir, fresh_folder, held, read_manifest, write_manifest
-from kentry.host.packages import remedy
+from kentry.host.packages import remedy, system
 from kentry.host.process import need, run
 from kentry.host.unpack import extract
 from kentry.kernels.kernel import Kernel
@@ -54,6 +55,11 @@ class Emulator:
     numbers: tuple[int, ...]
     env: dict[str, str] = field(default_factory=dict)
 
+    def stands_in(self, choice: str) -> bool:
+        """Whether it is a private copy although the installed one was asked for."""
+        # Only a private copy needs something in its environment.
+        return choice == INSTALLED and bool(self.env)
+
 
 def find_emulator(
     arch: Arch, choice: str = INSTALLED, update: Update = lambda fraction, now: None
@@ -70,10 +76,7 @@ def find_emulator(
     if choice == NEWEST:
         return _private(_copy(RELEASES[-1], update), arch)
     if choice == BACKPORTS:
-        try:
-            name = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-        except OSError:
-            name = ""
+        name = system().get("VERSION_CODENAME", "")
         release = next((release for release in RELEASES if release.name == name), None)
         if not release:
             raise UserError(
@@ -136,24 +139,22 @@ def _asked(argv: tuple[str, ...], env: dict[str, str], arch: Arch) -> Emulator:
     if not version:
         raise MissingToolError(f"{argv[0]} is not a QEMU.", _ANOTHER)
     numbers = tuple(int(number) for number in version[2].split("."))
+    another = remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}")
     if numbers < _OLDEST:
         raise MissingToolError(
             f"QEMU {version[2]} is too old: {_OLDEST[0]}.{_OLDEST[1]} is the first that will do.",
-            remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}"),
+            another,
         )
     for start, why in arch.failing_emulators.items():
         if numbers[: len(start)] == start:
             raise MissingToolError(f"QEMU {version[2]} will not do: it {why}.", _ANOTHER)
     if not re.search(r"^-plugin ", help_text.stdout, re.MULTILINE):
-        raise MissingToolError(
-            f"{argv[0]} (QEMU {version[2]}) was built without plugins.",
-            remedy(arch.qemu, otherwise=f", or choose --emulator {BACKPORTS}"),
-        )
+        what = f"{argv[0]} (QEMU {version[2]}) was built without plugins."
+        raise MissingToolError(what, another)
     return Emulator(argv, version[1], numbers, env)
 
 
 def _private(root: Path, arch: Arch) -> Emulator:
-    """Returns the emulator of an unpacked copy below `root`."""
     program = root / "usr/bin" / arch.qemu
     if not program.is_file():
         raise MissingToolError(f"The private QEMU copy in {root} has no {arch.qemu}.", _ANOTHER)
@@ -235,43 +236,71 @@ _ALONE = (
 )
 
 
-def machine_argv(
-    emulator: Emulator,
-    arch: Arch,
-    processor: Processor,
-    memory: int,
-    seed: int = 1,
-    accelerator: str = ICOUNT,
-    file_limit: int = _FILE_LIMIT_MIB,
-    length: int | None = None,
-    cases: Collection[str] = (),
-) -> list[str]:
-    """The command line but for what is booted; `memory` and `file_limit` are in MiB.
+@dataclass(frozen=True)
+class Guest:
+    """A machine of QEMU's; `memory` is in MiB, `length` that of the processor's vectors in bits.
 
-    `length` is that of the processor's vectors in bits, None for its own; some `cases` need another
-    machine than the processor does.
+    Without a length it has the processor's own; some `cases` need another machine than it does.
     Under ICOUNT the guest's time counts instructions (one a nanosecond) from a fixed date, so
-    every run with the same `seed` is alike.  MachineError where this process may not take so much.
+    every run with the same `seed` is alike.
     """
-    mib = 1 << 20
-    allowed = resource.getrlimit(resource.RLIMIT_AS)[1] // mib
-    if 0 <= allowed < memory + _QEMU_OVERHEAD_MIB and os.geteuid():
-        raise MachineError(
-            f"QEMU needs {memory + _QEMU_OVERHEAD_MIB} MiB of memory (address space), and the limit"
-            f" here is {allowed} MiB.",
-            "Raise the limit (ulimit -v unlimited), or give the guest less: --memory.",
-        )
-    argv = [
-        *(need("prlimit"), f"--as={(memory + _QEMU_OVERHEAD_MIB) * mib}"),
-        *(f"--fsize={file_limit * mib}", "--core=0", "--", *emulator.argv),
-        *("-machine", machine_for(arch, processor, cases), "-cpu", processor.qemu(length)),
-        *("-accel", "kvm" if accelerator == KVM else "tcg,thread=single"),
-        *("-smp", "2" if words_for(cases) else "1", "-m", f"{memory}M", *_ALONE),
-    ]
-    if accelerator == ICOUNT:
-        argv += ["-icount", "shift=0,sleep=off", "-seed", str(seed)]
-        argv += ["-rtc", "base=2020-01-01T00:00:00,clock=vm"]
-    return argv
+
+    emulator: Emulator
+    arch: Arch
+    processor: Processor
+    memory: int
+    seed: int = 1
+    accelerator: str = ICOUNT
+    length: int | None = None
+    cases: Collection[str] = ()
+
+    def argv(self, file_limit: int = _FILE_LIMIT_MIB) -> list[str]:
+        """The command line but for what is booted; no file grows beyond `file_limit` MiB.
+
+        MachineError where this process may not take so much memory.
+        """
+        mib = 1 << 20
+        needed = self.memory + _QEMU_OVERHEAD_MIB
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[1] // mib
+        if 0 <= allowed < needed and os.geteuid():
+            raise MachineError(
+                f"QEMU needs {needed} MiB of memory (address space), and the limit here is"
+                f" {allowed} MiB.",
+                "Raise the limit (ulimit -v unlimited), or give the guest less: --memory.",
+            )
+        machine = machine_for(self.arch, self.processor, self.cases)
+        argv = [
+            *(need("prlimit"), f"--as={needed * mib}", f"--fsize={file_limit * mib}"),
+            *("--core=0", "--", *self.emulator.argv),
+            *("-machine", machine, "-cpu", self.processor.qemu(self.length)),
+            *("-accel", "kvm" if self.accelerator == KVM else "tcg,thread=single"),
+            *("-smp", "2" if words_for(self.cases) else "1", "-m", f"{self.memory}M", *_ALONE),
+        ]
+        if self.accelerator == ICOUNT:
+            argv += ["-icount", "shift=0,sleep=off", "-seed", str(self.seed)]
+            argv += ["-rtc", "base=2020-01-01T00:00:00,clock=vm"]
+        return argv
+
+    def target(
+        self, words: Sequence[str], files: Mapping[str, str], **features: str
+    ) -> dict[str, Any]:
+        """What a recording says of it; `words` are the kernel's, `files` for mitigations()."""
+        processor = self.processor
+        # The processor is free of what its own words switch off; the kernel takes it for affected.
+        unaffected = [flaw for flaw, word in self.arch.switches.items() if word in processor.words]
+        return {
+            "kind": "qemu",
+            "emulator": f"QEMU {self.emulator.version}",
+            "machine": machine_for(self.arch, processor, self.cases),
+            "processor": processor.name,
+            "cpu": processor.qemu(self.length),
+            "mitigations": mitigations(files, unaffected),
+            **features,
+            "accelerator": ACCELERATORS[self.accelerator],
+            "memory_mib": self.memory,
+            "seed": self.seed,
+            "cmdline": " ".join(words),
+        }
 
 
 def boot_argv(kernel: Kernel, initramfs: Path, parameters: Sequence[str]) -> list[str]:

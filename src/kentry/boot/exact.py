@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.arch.processors import MAX, Processor, find_processor, machine_for, words_for
+from kentry.arch.processors import MAX, find_processor, words_for
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot, explain, tail
 from kentry.boot.initramfs import CASES_FILE, FACTS_FILE, build_initramfs
-from kentry.boot.mitigations import CPUINFO, VULNERABILITIES, features, mitigations
+from kentry.boot.mitigations import CPUINFO, VULNERABILITIES, features
 from kentry.boot.plugin_trace import PluginTrace, parse_trace
 from kentry.boot.probe_protocol import ProbeReport, read_report
 from kentry.errors import GuestError, TraceError, UserError
@@ -69,7 +69,6 @@ class GuestRun:
     `stand_in`: a private copy of QEMU ran it, because the installed one has no such processor.
     """
 
-    console: str
     probe: ProbeReport
     trace: PluginTrace
     target: dict[str, Any]
@@ -99,7 +98,7 @@ class FakeRunner:
         if report.ended_cases is None:
             raise explain(console, report.started, "the saved console ends")
         trace = parse_trace(self.folder / "trace")
-        return GuestRun(console, report, trace, {"kind": "fake", "emulator": "none"})
+        return GuestRun(report, trace, {"kind": "fake", "emulator": "none"})
 
     def count_blocks(
         self, kernel: Kernel, options: ExactOptions, update: Update
@@ -124,7 +123,6 @@ class _Come:
         self._planned = options.rounds * len(options.cases) * phases
 
     def __call__(self) -> int:
-        """Returns the bytes."""
         return self._file.stat().st_size if self._file.exists() else 0
 
     def fraction(self) -> float | None:
@@ -153,54 +151,51 @@ class QemuRunner:
             plugin = qemu.plugin_argv(plugin_file(), self.arch, arguments)
 
             come = _Come(trace_file, options)
-            emulator = emulator_of(self.arch, options)
-            guest, report = self._boot(kernel, options, emulator, plugin, update, come)
+            guest = self._guest(options)
+            ending, report = self._boot(kernel, options, guest, plugin, update, come)
             try:
                 trace = parse_trace(trace_file)
             except TraceError as err:
-                raise TraceError(err.sentence, err.remedy, guest.stderr) from err
+                raise TraceError(err.sentence, err.remedy, ending.stderr) from err
         if trace.cases_ended != report.ended_cases:
             raise GuestError(
                 "The plugin and the console disagree about how many cases ended.",
                 "Run again with -v.",
-                tail(guest.console),
+                tail(ending.console),
             )
-        processor = self._processor(options)
-        # The processor is free of what its own words switch off; the kernel takes it for affected.
-        unaffected = [flaw for flaw, word in self.arch.switches.items() if word in processor.words]
+        words = self.kernel_words(options)
         target = {
-            "kind": "qemu",
-            "emulator": f"QEMU {emulator.version}",
-            "machine": machine_for(self.arch, processor, options.cases),
-            "processor": options.cpu,
-            "cpu": processor.qemu(options.vector_length),
-            "mitigations": mitigations(report.files, unaffected),
-            "features": features(report.files),
-            "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
-            "memory_mib": options.memory,
-            "seed": options.seed,
-            "cmdline": " ".join(self.kernel_words(options)),
+            **guest.target(words, report.files, features=features(report.files)),
             "randomise": options.randomise,
             "plugin_api": trace.api,
             "probe": sha256_of(options.probe or probe_file(self.arch)),
             "plugin": sha256_of(plugin_file()),
         }
-        # Only a private copy needs something in its environment.
-        stand_in = options.emulator == qemu.INSTALLED and bool(emulator.env)
-        return GuestRun(guest.console, report, trace, target, stand_in)
+        return GuestRun(report, trace, target, guest.emulator.stands_in(options.emulator))
 
     def count_blocks(
         self, kernel: Kernel, options: ExactOptions, update: Update
     ) -> ProbeReport | None:
         """What the machine's own counter counts in a second, equal boot, without the plugin."""
-        emulator, options = emulator_of(self.arch, options), replace(options, console_file=None)
-        return self._boot(kernel, options, emulator, [], update)[1]
+        options = replace(options, console_file=None)
+        return self._boot(kernel, options, self._guest(options), [], update)[1]
+
+    def _guest(self, options: ExactOptions) -> qemu.Guest:
+        return qemu.Guest(
+            emulator_of(self.arch, options),
+            self.arch,
+            find_processor(self.arch, options.cpu),
+            options.memory,
+            options.seed,
+            length=options.vector_length,
+            cases=options.cases,
+        )
 
     def _boot(
         self,
         kernel: Kernel,
         options: ExactOptions,
-        emulator: qemu.Emulator,
+        guest: qemu.Guest,
         plugin: Sequence[str],
         update: Update,
         come: "_Come | None" = None,
@@ -216,41 +211,28 @@ class QemuRunner:
             f"facts=@{FACTS_FILE}",
             *([f"check={_BLOCKS}"] if options.check else []),
         ]
-        argv = [
-            *qemu.machine_argv(
-                emulator,
-                self.arch,
-                self._processor(options),
-                options.memory,
-                options.seed,
-                length=options.vector_length,
-                cases=options.cases,
-            ),
-            *qemu.boot_argv(kernel, kept_file("initramfs", initramfs), parameters),
-            *plugin,
-        ]
-        guest = boot(
-            *(argv, emulator, options.timeout, update, options.console_file),
+        booted = qemu.boot_argv(kernel, kept_file("initramfs", initramfs), parameters)
+        argv = [*guest.argv(), *booted, *plugin]
+        ending = boot(
+            *(argv, guest.emulator, options.timeout, update, options.console_file),
             progress=come,
             fraction=come.fraction if come else None,
         )
-        report = read_report(guest.console.splitlines())
+        report = read_report(ending.console.splitlines())
         if report.ended_cases is None:
-            error = explain(guest.console, report.started, guest.clause)
+            error = explain(ending.console, report.started, ending.clause)
             if not report.started and options.cpu != MAX:
                 error.remedy = f"The kernel may need what {options.cpu} lacks: try --cpu {MAX}."
             raise error
-        return guest, report
+        return ending, report
 
     def kernel_words(self, options: ExactOptions) -> list[str]:
         """Returns the kernel's command line."""
+        processor = find_processor(self.arch, options.cpu)
         steadiness = qemu.RANDOM if options.randomise else qemu.STEADY
         more = [*words_for(options.cases), *options.append.split()]
-        parameters = qemu.kernel_words(self.arch, self._processor(options), steadiness, more)
+        parameters = qemu.kernel_words(self.arch, processor, steadiness, more)
         return [*parameters, f"dhash_entries={options.dentry_hash}"]
-
-    def _processor(self, options: ExactOptions) -> Processor:
-        return find_processor(self.arch, options.cpu)
 
     def traps(self, kernel: Kernel) -> str:
         """Where the kernel takes interrupts and exceptions, for the plugin to watch."""

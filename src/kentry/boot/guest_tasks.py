@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.arch.processors import MAX, find_processor, machine_for
+from kentry.arch.processors import MAX, find_processor
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot, tail
-from kentry.boot.mitigations import flaws_of, mitigations
+from kentry.boot.mitigations import flaws_of
 from kentry.boot.task_hooks import Hooks
 from kentry.errors import GuestError
 from kentry.host.cache import kept_file
@@ -108,6 +108,7 @@ def trace_guest(
     core = arch.cores.get(length or arch.vector.units[0].lengths[0], MAX)
     processor = find_processor(arch, options.cpu or core)
     emulator = tracing_emulator(arch, options.emulator, update, processor.since)
+    guest = qemu.Guest(emulator, arch, processor, options.memory, options.seed, length=length)
     more = options.append.split()
     words = [*qemu.kernel_words(arch, processor, more=more), *workload.words]
     counts, records = folder / "counts", folder / "events"
@@ -120,15 +121,7 @@ def trace_guest(
         *([f"out={records}"] if options.tracing else []),
     ]
     argv = [
-        *qemu.machine_argv(
-            emulator,
-            arch,
-            processor,
-            options.memory,
-            options.seed,
-            file_limit=_FILE_LIMIT_MIB,
-            length=length,
-        ),
+        *guest.argv(file_limit=_FILE_LIMIT_MIB),
         *qemu.boot_argv(kernel, workload.initramfs, words),
         *qemu.plugin_argv(tasks_plugin_file(), arch, plugin_words),
     ]
@@ -143,23 +136,8 @@ def trace_guest(
     )
     lines = (_LINE.match(line) for line in _CONTROL.sub("", ending.console).split("\n"))
     flaws = flaws_of(line[3] for line in lines if line and line[2] == "flaw")
-    # The processor is free of what its own words switch off; the kernel takes it for affected.
-    unaffected = [flaw for flaw, word in arch.switches.items() if word in processor.words]
-    target = {
-        "kind": "qemu",
-        "emulator": f"QEMU {emulator.version}",
-        "machine": machine_for(arch, processor),
-        "processor": processor.name,
-        "cpu": processor.qemu(length),
-        "mitigations": mitigations(flaws, unaffected),
-        "accelerator": qemu.ACCELERATORS[qemu.ICOUNT],
-        "memory_mib": options.memory,
-        "seed": options.seed,
-        "cmdline": " ".join(words),
-    }
-    # Only a private copy needs something in its environment.
-    stand_in = options.emulator == qemu.INSTALLED and bool(emulator.env)
-    return Traced(ending, counts, records, target, stand_in)
+    target = guest.target(words, flaws)
+    return Traced(ending, counts, records, target, emulator.stands_in(options.emulator))
 
 
 # The kernel prints one of these if the root file system does not fit into its memory.

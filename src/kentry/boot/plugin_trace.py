@@ -72,7 +72,6 @@ class PluginTrace:
     the phases in which the machine's own counter is read; `phases` are the others.
     """
 
-    target: str = ""
     api: int = 0
     text_address: int | None = None
     insns: list[Insn] = field(default_factory=list)
@@ -179,7 +178,7 @@ def _take(trace: PluginTrace, keyword: str, rest: str) -> None:
     elif keyword == "message":
         _take_message(trace, rest)
     elif keyword == "qemu":
-        trace.target, api = rest.split()
+        _, api = rest.split()
         trace.api = int(api.removeprefix("api="))
     elif keyword == "spoilt":
         trace.spoilt = int(rest)

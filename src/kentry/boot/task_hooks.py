@@ -73,7 +73,6 @@ class Event(enum.IntEnum):
 # Events whose arg is a task.
 OF_TWO_TASKS = (Event.SWITCH_BLOCKED, Event.SWITCH_PREEMPTED, Event.FORK)
 
-_WORD = 4  # bytes of an arm64 instruction
 _STUB = 8  # bytes of the smallest entry of Arch.stubs
 
 _TASK_MEMBERS = ("__state", "flags", "pid", "comm")
@@ -197,13 +196,9 @@ def _places(marker: Marker, kernel: Kernel, text: KernelText, arch: Arch) -> Ite
     if marker.symbol:
         yield from (one.address for one in kernel.symbols if marker.symbol.fullmatch(one.name))
         return
-    assert marker.code is not None
-    behind = marker.behind.pattern if marker.behind else b""
-    pattern = re.compile(behind + marker.code.pattern, re.DOTALL)
-    # The marker comes after the instruction that `behind` matches, a whole word.
-    skip = _WORD if behind else 0
-    for address in text.places(pattern, arch.vector.alignment):
-        symbol = kernel.symbols.at(address + skip)
+    for place in marker.places(text.text, arch.vector.alignment):
+        address = text.start + place
+        symbol = kernel.symbols.at(address)
         name = base_name(symbol.name) if symbol else ""
         if not (marker.outside and marker.outside.fullmatch(name)):
-            yield address + skip
+            yield address

@@ -160,7 +160,6 @@ def matrix(arch: Arch, name: str) -> list[str]:
 
 
 def _states(arch: Arch, word: str, length: int | None) -> list[str]:
-    """Returns the names that a word with a state stands for."""
     name = CaseName.parse(word)
     assert name.state
     use = name.state.use

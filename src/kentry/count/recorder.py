@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from msgspec import UNSET, UnsetType, structs
@@ -44,9 +44,6 @@ from kentry.results.recording import (
 )
 from kentry.stats import exact
 
-# A boot, and the code that it executed.
-_Boot = tuple[GuestRun, list[Instruction]]
-
 # Those of ExactOptions that a recording has.
 _OPTIONS = ("windows", "path_windows", "warmup", "rounds")
 _POLL_SECONDS = 0.2  # how often a wait for the second boot looks for Ctrl-C
@@ -57,6 +54,16 @@ _TEXT_KINDS = "TtWw"  # kinds of symbols that are code, as in /proc/kallsyms
 _PAGE = 4096  # KASLR moves a kernel by whole pages; bytes
 # A kernel-half address as a branch's target; riscv's disassembler repeats it in a comment.
 _TARGET = re.compile(r"(?:-?\w+ # )?#?0x(ffff[0-9a-f]{12})\b")
+
+
+@dataclass(frozen=True)
+class _Boot:
+    """A boot, how it was made, and the code that it executed."""
+
+    options: ExactOptions
+    arch: Arch
+    run: GuestRun
+    code: list[Instruction]
 
 
 def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Update) -> Recording:
@@ -78,24 +85,19 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         if options.rounds > 1 and isinstance(target, QemuRunner):
             second = pool.submit(_boot, kernel, target, second_boot(options), stop_if_unwanted)
         try:
-            run, executed = _boot(kernel, target, options, update)
+            boot = _boot(kernel, target, options, update)
+            run = boot.run
             check_units(kernel, run, options)
             # For cases that depend on no context the second boot is not waited for.
-            if second and (dependent := _dependent(run.trace, executed)):
-                lost += _add_second(
-                    *(second, run.trace, executed, dependent),
-                    lambda _, now: update(come[0], now),
-                )
+            if second and (dependent := _dependent(boot)):
+                lost += _add_second(boot, second, dependent, lambda _, now: update(come[0], now))
         finally:
             unwanted.set()
-    arch = find_arch(kernel.arch)
-    names = dict.fromkeys(options.cases)
-    each = [_case(name, run, options, executed, arch, lost) for name in names]
-    cases = [case for case in each if case]
+    cases = [case for name in dict.fromkeys(options.cases) if (case := _case(name, boot, lost))]
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
         raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
-    cases, code = only_code_of_paths(cases, executed)
+    cases, code = only_code_of_paths(cases, boot.code)
     sites = tables_of(tables.result(), [insn.address for insn in code])
     code = [insn._replace(tables=site) for insn, site in zip(code, sites, strict=True)]
     code = _with_source_lines(code, kernel, update, lost)
@@ -106,19 +108,19 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
         cases, markers = with_events(cases, code, kernel)
     plain = options.check and not all(states)
     if plain and (blocks := target.count_blocks(kernel, options, update)):
-        cases, unchecked = cross_check(cases, run.trace.checks, blocks, arch.counter)
+        cases, unchecked = cross_check(cases, run.trace.checks, blocks, boot.arch.counter)
         lost += unchecked
     # The floor knows of no flaw.
     is_floor = kernel.origin.get("kind") == FLOOR
     said = "none" if is_floor else run.target.get("mitigations", "")
-    mitigations = _with_loop(said, executed, arch)
+    mitigations = _with_loop(said, boot)
     return Recording(
         kernel=kernel_to_json(kernel, run.probe.release, run.probe.notes),
         target=run.target | ({"mitigations": mitigations} if mitigations else {}),
         options={name: getattr(options, name) for name in _OPTIONS},
         code=code,
         cases=cases,
-        caveats=[*_caveats(kernel, run, options, code), *lost],
+        caveats=[*_caveats(kernel, boot, code), *lost],
         markers=markers,
         contexts=run.trace.contexts,
     )
@@ -148,11 +150,7 @@ def second_boot(options: ExactOptions) -> ExactOptions:
 
 
 def _add_second(
-    second: Future[_Boot],
-    trace: PluginTrace,
-    code: list[Instruction],
-    cases: Sequence[str],
-    update: Update,
+    boot: _Boot, second: Future[_Boot], cases: Sequence[str], update: Update
 ) -> list[Caveat]:
     """Waits for the second boot and adds `cases` of it to the first's; why some are missing."""
     while not second.done():
@@ -160,11 +158,11 @@ def _add_second(
         interrupt.check()
         wait([second], _POLL_SECONDS)
     try:
-        run, its_code = second.result()
+        other = second.result()
     except (GuestError, TraceError) as err:
         return [caveats.one_boot(err.sentence)]
-    add_boot(trace, code, run.trace, its_code, cases)
-    failed = run.probe.failed
+    add_boot(boot.run.trace, boot.code, other.run.trace, other.code, cases)
+    failed = other.run.probe.failed
     return [caveats.one_boot_of(name, failed[name]) for name in cases if name in failed]
 
 
@@ -193,20 +191,20 @@ def _boot(kernel: Kernel, target: Runner, options: ExactOptions, update: Update)
             f"Two ways of counting differ: {trace.mismatches} times in {trace.windows} windows.",
             REPORT_IT,
         )
-    boot = {"memory_mib": options.memory, "seed": options.seed, "dentry_hash": options.dentry_hash}
-    trace.contexts = [boot | context for context in trace.contexts]
-    return run, _code(trace, kernel, slide)
+    own = {"memory_mib": options.memory, "seed": options.seed, "dentry_hash": options.dentry_hash}
+    trace.contexts = [own | context for context in trace.contexts]
+    return _Boot(options, find_arch(kernel.arch), run, _code(trace, kernel, slide))
 
 
-def _dependent(trace: PluginTrace, code: Sequence[Instruction]) -> tuple[str, ...]:
+def _dependent(boot: _Boot) -> tuple[str, ...]:
     """Returns the cases with a path that may be another one in another context."""
-    stateful = {index for index, insn in enumerate(code) if depends_on_context([insn.function])}
+    stateful = {n for n, insn in enumerate(boot.code) if depends_on_context([insn.function])}
     paths = {
         index
-        for index, runs in enumerate(trace.paths)
+        for index, runs in enumerate(boot.run.trace.paths)
         if any(not stateful.isdisjoint(range(first, first + count)) for first, count in runs)
     }
-    clean = _clean(trace.phases)
+    clean = _clean(boot.run.trace.phases)
     return tuple(dict.fromkeys(phase.case for phase, window in clean if window.path in paths))
 
 
@@ -231,10 +229,10 @@ def _code(trace: PluginTrace, kernel: Kernel, slide: int) -> list[Instruction]:
     return code
 
 
-def _with_loop(states: str, code: Iterable[Instruction], arch: Arch) -> str:
+def _with_loop(states: str, boot: _Boot) -> str:
     """The `states` of mitigations() with how the executed code clears the branch history."""
-    function, ways = arch.branch_history
-    for insn in code:
+    function, ways = boot.arch.branch_history
+    for insn in boot.code:
         for pattern, word in ways:
             if insn.function == function and (match := pattern.fullmatch(insn.text)):
                 way = word.format(*(int(group, 16) for group in match.groups()))
@@ -257,15 +255,9 @@ def _with_source_lines(
     return [insn._replace(source_lines=own) for insn, own in zip(code, lines, strict=True)]
 
 
-def _case(
-    name: str,
-    run: GuestRun,
-    options: ExactOptions,
-    code: list[Instruction],
-    arch: Arch,
-    lost: list[Caveat],
-) -> CaseResult | None:
+def _case(name: str, boot: _Boot, lost: list[Caveat]) -> CaseResult | None:
     """The case's metrics and paths; None, and a reason in `lost`, where no window was clean."""
+    run, options, code = boot.run, boot.options, boot.code
     failed, absent = run.probe.failed, run.probe.absent
     phases = [phase for phase in run.trace.phases if phase.case == name and phase.name != "warm"]
     counted = [p for p in phases if p.name == "count" and p.context < options.rounds]
@@ -298,19 +290,21 @@ def _case(
         path: of_paths.stack_bytes(
             [code[n] for n in run.trace.path_insns(path)],
             run.trace.accesses[name, path],
-            arch,
+            boot.arch,
         )
         for path in {window.path for _, window in _clean(phases)}
         if path is not None and (name, path) in run.trace.accesses
     }
-    paths, contexts = _paths(phases, instructions.value, run.trace, code, stacks)
+    paths, contexts = _paths(boot, phases, instructions.value, stacks)
     if 2 * sum(exact.is_decided(dict(context.samples)) for context in contexts) < len(contexts):
         notes.append(caveats.no_majority(name, instructions.agreeing / instructions.windows))
     modal = next((path for path in paths if path.role == MODAL), None)
     if modal is None and instructions.value:
         notes.append(caveats.unrecorded_path(name, instructions.value))
     others = {
-        f"{side}_instructions": exact.histogram((getattr(w, side), w.times) for w in clean)
+        f"{side}_instructions": Metric.of(
+            exact.histogram((getattr(w, side), w.times) for w in clean)
+        )
         for side in ("user", "firmware")
     }
     interrupted = exact.histogram((w.kernel, w.times) for w in windows if w.irqs != irqs)
@@ -318,8 +312,8 @@ def _case(
         name=name,
         metrics={
             INSTRUCTIONS: instructions,
-            **{side: Metric.of(counts) for side, counts in others.items()},
-            **_metrics_of_paths(phases, run.trace, options, code, arch, stacks),
+            **others,
+            **_metrics_of_paths(boot, phases, stacks),
         },
         interrupted=tuple(interrupted.items()),
         functions=tuple(_functions(modal, code).items()) if modal else (),
@@ -330,25 +324,20 @@ def _case(
 
 
 def _metrics_of_paths(
-    phases: Sequence[Phase],
-    trace: PluginTrace,
-    options: ExactOptions,
-    code: list[Instruction],
-    arch: Arch,
-    stacks: Mapping[int, int],
+    boot: _Boot, phases: Sequence[Phase], stacks: Mapping[int, int]
 ) -> dict[str, Metric]:
     """The metrics of the first boot's recorded windows; of memory only if every access was kept."""
     windows = [
         (window.path, window)
         for phase, window in _clean(phases)
-        if phase.name == "path" and phase.context < options.rounds and window.path is not None
+        if phase.name == "path" and phase.context < boot.options.rounds and window.path is not None
     ]
     samples: dict[str, Counter[int]] = {}
     known: dict[int, dict[str, int]] = {}
     for path, window in windows:
         if path not in known:
-            own = [code[n] for n in trace.path_insns(path)]
-            amounts = of_paths.amounts_of_code(own, arch)
+            own = [boot.code[n] for n in boot.run.trace.path_insns(path)]
+            amounts = of_paths.amounts_of_code(own, boot.arch)
             known[path] = {name: each.total() for name, each in amounts.items()}
             if path in stacks:
                 known[path][of_paths.STACK] = stacks[path]
@@ -381,31 +370,26 @@ def _functions(path: KernelPath, code: list[Instruction]) -> dict[str, int]:
 
 
 def _paths(
-    phases: Sequence[Phase],
-    value: int,
-    trace: PluginTrace,
-    code: list[Instruction],
-    stacks: Mapping[int, int],
+    boot: _Boot, phases: Sequence[Phase], value: int, stacks: Mapping[int, int]
 ) -> tuple[list[KernelPath], list[CaseContext]]:
     """Returns the modal path, then each context's commonest and the most frequent of the others."""
-    # By context: how many windows had each count, and how many took each path.
-    by_context: dict[int, tuple[Counter[int], Counter[int]]] = {}
-    # By context, how many windows had each value of the metrics that depend on where data lies.
-    data: dict[int, dict[str, Counter[int]]] = {}
+    trace, code = boot.run.trace, boot.code
+    # By context, how many windows had each count, took each path, and had each value of the metrics
+    # that depend on where data lies.
+    by_context: dict[int, tuple[Counter[int], Counter[int], dict[str, Counter[int]]]] = {}
     for phase, window in _clean(phases):
-        counts, paths = by_context.setdefault(phase.context, (Counter(), Counter()))
+        counts, paths, data = by_context.setdefault(phase.context, (Counter(), Counter(), {}))
         counts[window.kernel] += window.times
         if window.path is not None:
             paths[window.path] += window.times
             touched = {**window.touched, of_paths.STACK: stacks.get(window.path)}
             for name in of_paths.OF_PLACES:
                 if (amount := touched.get(name)) is not None:
-                    own = data.setdefault(phase.context, {}).setdefault(name, Counter())
-                    own[amount] += window.times
+                    data.setdefault(name, Counter())[amount] += window.times
     times: Counter[int] = Counter()
     # By context, the path that most windows with the commonest count took.
     commonest: dict[int, int] = {}
-    for context, (counts, paths) in by_context.items():
+    for context, (counts, paths, _) in by_context.items():
         times.update(paths)
         length = exact.mode(counts)
         fitting = [path for path in paths if trace.path_length(path) == length]
@@ -440,19 +424,18 @@ def _paths(
             context,
             tuple(sorted(counts.items())),
             indexes.get(commonest.get(context)),
-            {name: tuple(sorted(own.items())) for name, own in data.get(context, {}).items()},
+            {name: tuple(sorted(own.items())) for name, own in data.items()},
         )
-        for context, (counts, _) in by_context.items()
+        for context, (counts, _, data) in by_context.items()
     ]
 
 
-def _caveats(
-    kernel: Kernel, run: GuestRun, options: ExactOptions, code: list[Instruction]
-) -> list[Caveat]:
+def _caveats(kernel: Kernel, boot: _Boot, code: Sequence[Instruction]) -> list[Caveat]:
+    run, options = boot.run, boot.options
     notes = [caveats.not_time()]
     if kernel.origin.get("kind") != FLOOR:
         notes.append(caveats.randomised() if options.randomise else caveats.steady())
-    processor = find_processor(find_arch(kernel.arch), options.cpu)
+    processor = find_processor(boot.arch, options.cpu)
     notes += [caveats.lacking(options.cpu, lack) for lack in processor.lacks]
     if run.stand_in:
         notes.append(caveats.newer_emulator(run.target["emulator"], options.cpu))

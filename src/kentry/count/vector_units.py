@@ -15,7 +15,7 @@ from kentry.kernels.kernel import Kernel, config_lines
 from kentry.kernels.payload import text_of
 from kentry.path.events import EventCounter, find_markers
 from kentry.results.case_name import CaseName
-from kentry.results.recording import CaseResult, Instruction
+from kentry.results.recording import CaseResult, Instruction, KernelPath
 
 
 def boots(options: ExactOptions) -> list[ExactOptions]:
@@ -114,12 +114,12 @@ def with_events(
     arch = find_arch(kernel.arch)
     markers = find_markers(arch.vector, kernel.symbols.names, text_of(kernel).text)
     counter = EventCounter(markers, arch, code)
-    counted = []
-    for case in cases:
-        if case.parsed.state:
-            paths = [
-                structs.replace(path, events=counter.count(path.indexes)) for path in case.paths
-            ]
-            case = structs.replace(case, paths=tuple(paths))
-        counted.append(case)
-    return counted, {marker.event: marker.label for marker in markers}
+
+    def counted(path: KernelPath) -> KernelPath:
+        return structs.replace(path, events=counter.count(path.indexes))
+
+    own = [
+        structs.replace(case, paths=tuple(map(counted, case.paths))) if case.parsed.state else case
+        for case in cases
+    ]
+    return own, {marker.event: marker.label for marker in markers}

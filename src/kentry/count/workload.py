@@ -2,6 +2,7 @@
 """What the tasks plugin counted (plugin/accounts.h) -> a workload's rows, functions, programs."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -212,9 +213,9 @@ def make_workload(kernel: Kernel, guest: TracedWorkload, hooks: Hooks, traced: T
     for at, kind in counts.kinds.items():
         if not (kind.calls or sum(kind.parts)):
             continue
-        functions: dict[str, int] = {}
+        functions: Counter[str] = Counter()
         for number, count in kind.functions.items():
-            functions[names[number]] = functions.get(names[number], 0) + count
+            functions[names[number]] += count
         handled = bool(kind.handler)
         row = Row(
             what=workload.SYSCALL if kind.what == _COMPAT else kind.what,  # type: ignore[arg-type]
@@ -257,19 +258,13 @@ def make_workload(kernel: Kernel, guest: TracedWorkload, hooks: Hooks, traced: T
 
 def _sum(one: Row, other: Row) -> Row:
     """Two numbers of one name, such as those of faults on code and on data, as one row."""
-
-    def added(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for key, count in pairs:
-            found[key] = found.get(key, 0) + count
-        return found
-
-    functions = added((*one.functions, *other.functions))
+    functions = Counter(dict(one.functions)) + Counter(dict(other.functions))
+    values = Counter(dict(one.values)) + Counter(dict(other.values))
     names = ("calls", "instructions", "entry", "exit", "blocked", "preempted")
     return msgspec.structs.replace(
         one,
         **{name: getattr(one, name) + getattr(other, name) for name in names},
-        values=tuple(sorted(added((*one.values, *other.values)).items())),
+        values=tuple(sorted(values.items())),
         functions=tuple(sorted(functions.items(), key=lambda pair: (-pair[1], pair[0]))),
     )
 

@@ -52,26 +52,12 @@ class Program:
 def run_program(
     kernel: Kernel, arch: Arch, program: Program, update: Update, *, reuse: bool
 ) -> list[Workload]:
-    """The boots of contexts_of(), in the program's user space."""
-    memory = program.options.memory
-    guest = build_userland(arch, program.workload, program.release, memory, update)
-    return contexts_of(kernel, arch, guest, program.options, program.seeds, update, reuse=reuse)
-
-
-def contexts_of(
-    kernel: Kernel,
-    arch: Arch,
-    guest: TracedWorkload,
-    options: TraceOptions,
-    seeds: tuple[int, ...],
-    update: Update,
-    *,
-    reuse: bool,
-) -> list[Workload]:
     """A boot a seed, with `reuse` those that the cache has; GuestError where one did not end well.
 
     What ends with another status than 0 may not do so again, and is not kept.
     """
+    options, seeds = program.options, program.seeds
+    guest = build_userland(arch, program.workload, program.release, options.memory, update)
     found = []
     for number, seed in enumerate(seeds, 1):
 

@@ -165,10 +165,11 @@ class Archive:
         dead: set[str] = set()
         self._is_in_vain = True
         for name, base in bases.items():
-            suite = Suite(mirror, base, name, self.arch)
+            known = suites.get(name, {})
+            suite = Suite(mirror, base, name, self.arch, self.folder / name, known, update)
             try:
                 if base not in dead:
-                    suites[name] = suite.fetch(self.folder / name, suites.get(name, {}), update)
+                    suites[name] = suite.fetch()
                     self._is_in_vain = False
                     problems += [(False, it) for it in [suites[name].pop("problem", "")] if it]
             except FetchError as err:

@@ -77,7 +77,11 @@ class Lists:
         added = []
         for field in ("Pre-Depends", "Depends"):
             for group in _relations(stanza.get(field, "")):
-                named = [(name, it) for it in group for name in self._with_name(it["name"])]
+                named = [
+                    (name, it)
+                    for it in group
+                    for name in (it["name"], *self._providers.get(it["name"], ()))
+                ]
                 if any(name in chosen and _is_met(it, chosen[name]) for name, it in named):
                     continue
                 able = (self.best(name) for name, it in named if _is_met(it, self.best(name)))
@@ -91,10 +95,6 @@ class Lists:
                 added.append(needed)
         for needed in added:
             self._add_needs(needed, chosen)
-
-    def _with_name(self, name: str) -> list[str]:
-        """Return the packages of that name, its own first."""
-        return [name, *self._providers.get(name, ())]
 
 
 def _relations(text: str) -> list[list[Any]]:

@@ -176,7 +176,6 @@ def _chunks(url: str, answer: Any) -> Iterator[bytes]:
 
 
 def _refusal(url: str, status: int, reason: str | None) -> FetchError:
-    """Return the error that says with which status a server refused `url`."""
     passing = status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
     passing |= status in (416, 429)  # the range is wrong, or requests come too fast
     kind = MissingError if status in (404, 410) else _PassingError if passing else FetchError
@@ -184,7 +183,6 @@ def _refusal(url: str, status: int, reason: str | None) -> FetchError:
 
 
 def _error(url: str, err: BaseException) -> FetchError:
-    """Return the error that says why `url` could not be fetched."""
     kind: type[FetchError] = FetchError
     # urllib3's errors say around it what happened.
     cause = err

@@ -46,7 +46,7 @@ def check() -> None:
 def put_off() -> None:
     """Leaves a KeyboardInterrupt that was caught in the main thread to the next check()."""
     global _dropped
-    _dropped = threading.current_thread() is threading.main_thread()
+    _dropped |= threading.current_thread() is threading.main_thread()
 
 
 def status() -> int:

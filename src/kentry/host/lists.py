@@ -46,22 +46,28 @@ _BAD = re.compile(r"^\[GNUPG:\] ((?:BADSIG|EXP\w*SIG|REVKEYSIG|ERRSIG|NO_PUBKEY|
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite of a mirror, such as trixie-backports, for an architecture."""
+    """A suite of a mirror, such as trixie-backports, for an architecture.
+
+    `file` is where its list is, or will be, of which `seen` is known.
+    """
 
     mirror: Mirror
     base: str
     name: str
     arch: str
+    file: Path
+    seen: Mapping[str, Any]
+    update: Update
 
-    def fetch(self, file: Path, seen: Mapping[str, Any], update: Update) -> dict[str, Any]:
-        """Make `file` the suite's list, of which `seen` is known; return what is now; FetchError.
+    def fetch(self) -> dict[str, Any]:
+        """Make `file` the suite's list, and return what is known of it now; FetchError.
 
         Where that has a "problem", the list is from the suite's other name.
         """
         folder = f"{self.base}/dists/{self.name}"
-        release = self._release(folder, file, seen, update)
+        release = self._release(folder)
         try:
-            return self._list(folder, release, file, seen, update)
+            return self._list(folder, release)
         except FetchError as err:
             # A mirror amid an update has other lists than its signed file says.  Under the suite's
             # other name, as stable for trixie, it may have yesterday's.
@@ -70,19 +76,15 @@ class Suite:
                 raise
             with contextlib.suppress(FetchError):
                 folder = f"{self.base}/dists/{alias}"
-                release = self._release(folder, file, seen, update)
-                facts = self._list(folder, release, file, seen, update)
-                return {**facts, "problem": err.sentence}
+                return {**self._list(folder, self._release(folder)), "problem": err.sentence}
             raise
 
-    def _release(
-        self, folder: str, file: Path, seen: Mapping[str, Any], update: Update
-    ) -> dict[str, Any]:
+    def _release(self, folder: str) -> dict[str, Any]:
         """Fetch the signed file; FetchError where it is forged, stale, or older than one `seen`."""
         from debian.deb822 import Release
 
-        url, signed = f"{folder}/InRelease", file.with_name(f"{file.name}.signed")
-        meter = Meter(update, f"the signature of {self.name}", 0)
+        url, signed = f"{folder}/InRelease", self.file.with_name(f"{self.file.name}.signed")
+        meter = Meter(self.update, f"the signature of {self.name}", 0)
         fetch(url, signed, _MOST_RELEASE_BYTES, "", meter, self.mirror.proxies)
         release = Release(_verified(url, signed, self.mirror.keyring))
         now, wrong = time.time(), ""
@@ -93,7 +95,7 @@ class Suite:
             raise FetchError(f"{url} does not say of what date it is.", REMEDY) from err
         if release.get("Codename") != self.name:
             wrong = f"of {release.get('Codename')}, not of {self.name}"
-        elif date < seen.get("date", 0):
+        elif date < self.seen.get("date", 0):
             wrong = f"of {release['Date']}, older than the one that was fetched before"
         elif self.mirror.checks_dates and date > now + _AHEAD_SECONDS:
             wrong = f"of {release['Date']}, which is in the future by this machine's clock"
@@ -103,14 +105,7 @@ class Suite:
             raise FetchError(f"{url} is {wrong}.", REMEDY)
         return {**release, "date": date}
 
-    def _list(
-        self,
-        folder: str,
-        release: Mapping[str, Any],
-        file: Path,
-        seen: Mapping[str, Any],
-        update: Update,
-    ) -> dict[str, Any]:
+    def _list(self, folder: str, release: Mapping[str, Any]) -> dict[str, Any]:
         """Make `file` the list that the signed file names, as `candidates()` reads it."""
         signed = {row["name"]: row for row in release.get("SHA256", ())}
         name = f"main/binary-{self.arch}/Packages"
@@ -118,17 +113,17 @@ class Suite:
             ((form, signed[name + form]) for form in _READERS if name + form in signed), ("", None)
         )
         facts = {"date": release["date"], "sha256": row["sha256"] if row else ""}
-        kept = seen.get("kept", "")
-        is_seen = facts["sha256"] == seen.get("sha256") and file.is_file()
-        if is_seen and kept in ("", sha256_of(file)):
+        kept = self.seen.get("kept", "")
+        is_seen = facts["sha256"] == self.seen.get("sha256") and self.file.is_file()
+        if is_seen and kept in ("", sha256_of(self.file)):
             return {**facts, "kept": kept}
         content = b""
         if row:
             size = int(row["size"])
             paths = [f"{Path(name).parent}/by-hash/SHA256/{row['sha256']}", name + form]
-            packed = file.with_name(f"{file.name}.packed")
+            packed = self.file.with_name(f"{self.file.name}.packed")
             for path in paths if release.get("Acquire-By-Hash") == "yes" else paths[1:]:
-                meter = Meter(update, f"the list of {self.name} for {self.arch}", size)
+                meter = Meter(self.update, f"the list of {self.name} for {self.arch}", size)
                 with contextlib.suppress(*[MissingError] if path != paths[-1] else []):
                     url = f"{folder}/{path}"
                     fetch(url, packed, size, row["sha256"], meter, self.mirror.proxies)
@@ -136,7 +131,7 @@ class Suite:
             content = b"".join(_KEPT.findall(_READERS[form](packed.read_bytes())))
             packed.unlink()
         own = zstandard.ZstdCompressor(write_checksum=True).compress(content)
-        write_atomically(file, own)
+        write_atomically(self.file, own)
         return {**facts, "kept": sha256(own).hexdigest()}
 
 

@@ -344,14 +344,6 @@ class KernelText:
     text: bytes
     start: int
 
-    def places(self, code: re.Pattern[bytes], alignment: int) -> Iterator[int]:
-        """Yield the addresses of what `code` matches, at multiples of `alignment` bytes."""
-        match = code.search(self.text)
-        while match:
-            if match.start() % alignment == 0:
-                yield self.start + match.start()
-            match = code.search(self.text, match.start() + 1)
-
 
 def text_of(kernel: Kernel) -> KernelText:
     """Unpack a kernel's text, or all from address 0 if no symbols are at its edges; UserError."""

@@ -20,11 +20,11 @@ from kentry.boot.emulator import (
     KVM,
     STEADY,
     Emulator,
+    Guest,
     boot_argv,
     check_append,
     emulator_with,
     kernel_words,
-    machine_argv,
 )
 from kentry.boot.initramfs import CASES_FILE, build_initramfs
 from kentry.boot.probe_protocol import PREFIX, OnLine, ProbeLines, parse_line
@@ -195,13 +195,9 @@ class KvmMachine(Machine):
         accelerator, emulator = options.accelerator, self._emulator
         initrd = kept_file("initramfs", build_initramfs(self.probe, listed))
         argv = [
-            *machine_argv(
-                emulator,
-                self.arch,
-                self._processor,
-                _MEMORY_MIB,
-                accelerator=accelerator,
-            ),
+            *Guest(
+                emulator, self.arch, self._processor, _MEMORY_MIB, accelerator=accelerator
+            ).argv(),
             *boot_argv(self.kernel, initrd, [*self._kernel_words, "--", *short]),
         ]
         if options.pin is not None:

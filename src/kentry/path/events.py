@@ -54,12 +54,7 @@ def find_markers(side: VectorSide, symbols: Iterable[str], image: bytes) -> list
         patterns = [pattern for pattern in (marker.symbol, marker.within) if pattern]
         present = all(any(map(pattern.fullmatch, names)) for pattern in patterns)
         if present and marker.code:
-            behind = marker.behind.pattern if marker.behind else b""
-            code = re.compile(behind + marker.code.pattern, re.DOTALL)
-            match = code.search(image)
-            while match and match.start() % side.alignment:
-                match = code.search(image, match.start() + 1)
-            present = match is not None
+            present = next(marker.places(image, side.alignment), None) is not None
         if present:
             present_markers.append(marker)
     return present_markers
@@ -148,5 +143,4 @@ class EventCounter:
 
 @cache
 def _cause_of(function: str) -> str:
-    """Returns the cause that a function stands for, or nothing."""
     return next((cause for cause, pattern in _CAUSES if pattern.fullmatch(function)), "")

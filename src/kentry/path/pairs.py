@@ -37,15 +37,11 @@ def pack_pairs(pairs: Mapping[str, PathPair], arch: Arch) -> PackedPaths:
     numbers: dict[str, int] = {}
     cases = {}
     for name, pair in pairs.items():
-        runs = [
-            followed((code.setdefault(insn, len(code)), 1) for insn in path)
-            for code, path in zip(codes, (pair.old, pair.new), strict=True)
-        ]
-        # A row has what is printed of an instruction of the path.
-        rows_of = [
-            {placed(insn, arch): code[insn] for insn in dict.fromkeys(path)}
-            for code, path in zip(codes, (pair.old, pair.new), strict=True)
-        ]
+        runs, rows_of = [], []
+        for code, path in zip(codes, (pair.old, pair.new), strict=True):
+            runs.append(followed((code.setdefault(insn, len(code)), 1) for insn in path))
+            # A row has what is printed of an instruction of the path.
+            rows_of.append({placed(insn, arch): code[insn] for insn in dict.fromkeys(path)})
         rows = []
         for row in pair.diff.rows:
             texts = (row.change, row.function, row.part, row.reason, row.source)

@@ -23,7 +23,7 @@ import msgspec
 from kentry.arch import Arch, host_arch
 from kentry.arch.processors import find_processor
 from kentry.boot.console import boot, tail
-from kentry.boot.emulator import boot_argv, kernel_words, machine_argv
+from kentry.boot.emulator import Guest, boot_argv, kernel_words
 from kentry.boot.exact import ExactOptions, emulator_of
 from kentry.boot.initramfs import build_initramfs
 from kentry.count import cache
@@ -351,7 +351,7 @@ def count_costs(
     parameters = kernel_words(arch, processor)
     parameters += ["--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
     argv = [
-        *machine_argv(emulator, arch, processor, options.memory, options.seed, length=length),
+        *Guest(emulator, arch, processor, options.memory, options.seed, length=length).argv(),
         *boot_argv(kernel, initramfs, parameters),
     ]
     guest = boot(argv, emulator, options.timeout, update)

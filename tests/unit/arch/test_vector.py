@@ -2,6 +2,7 @@
 """Encodings of markers against instructions as GNU as 2.40 assembles and objdump names them."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from kentry.arch import ARCHES, Arch
 from kentry.arch.processors import MAX, vector_bits
-from kentry.arch.record import VectorSide, word
+from kentry.arch.record import Marker, VectorSide, word
 
 ARM64, RISCV64, X86_64 = (ARCHES[name].vector for name in ("arm64", "riscv64", "x86_64"))
 
@@ -24,73 +25,94 @@ def test_a_word_is_matched_by_value_under_a_mask(mask: int, value: int, other: i
         assert bool(found) == (number & mask == value & mask)
 
 
-def events(side: VectorSide, number: int) -> set[str]:
-    """The markers whose encoding a 32-bit instruction has."""
-    raw = number.to_bytes(4, "little")
-    return {one.event for one in side.markers if one.code and one.code.fullmatch(raw)}
+# Instructions, arm64's and riscv64's as words and x86-64's in memory order; whose marker each is,
+# or none's; its text.
+TABLES = {
+    "arm64": """
+25289000  flush           wrffr p0.b
+25289020  -               wrffr p1.b
+2519f000  save            rdffr p0.b
+2519f001  -               rdffr p1.b
+2518f020  -               rdffr p0.b, p1/z
+d5181040  drop            msr cpacr_el1, x0
+d5181047  drop            msr cpacr_el1, x7
+d51d1040  -               msr cpacr_el12, x0
+d5381040  -               mrs x0, cpacr_el1
+d503427f  smstop          smstop sm
+d503447f  -               smstop za
+d503437f  -               smstart sm
+8580401f  restore         ldr z31, [x0]
+85bf553f  restore         ldr z31, [x9, #-3, mul vl]
+8580401e  -               ldr z30, [x0]
+8580000f  -               ldr p15, [x0]
+e580401f  -               str z31, [x0]
+ad0f7c1e  fpsimd-save     stp q30, q31, [x0, #480]
+ad8f7d1e  fpsimd-save     stp q30, q31, [x8, #480]!
+ac8f7c1e  -               stp q30, q31, [x0], #480
+ad0e7c1e  -               stp q30, q31, [x0, #448]
+ad0f741c  -               stp q28, q29, [x0, #480]
+ad4f7c1e  fpsimd-restore  ldp q30, q31, [x0, #480]
+adcf7c7e  fpsimd-restore  ldp q30, q31, [x3, #480]!
+e1200000  za-save         str za[w12, 0], [x0]
+e1206125  za-save         str za[w15, 5], [x9, #5, mul vl]
+e03f0000  -               st1b {za0h.b[w12, 0]}, p0, [x0, xzr]
+e1000000  za-restore      ldr za[w12, 0], [x0]
+e100204f  za-restore      ldr za[w13, 15], [x2, #15, mul vl]
+e01f0000  -               ld1b {za0h.b[w12, 0]}, p0/z, [x0, xzr]
+""",
+    "riscv64": """
+5e0fb057  discard  vmv.v.i v0,-1
+5e0fb457  -        vmv.v.i v8,-1
+5e003057  -        vmv.v.i v0,0
+02028c27  save     vse8.v v24,(t0)
+02050c27  save     vse8.v v24,(a0)
+02050827  -        vse8.v v16,(a0)
+02055c27  -        vse16.v v24,(a0)
+00050c27  -        vse8.v v24,(a0),v0.t
+e2828c27  -        vs8r.v v24,(t0)
+02028c07  restore  vle8.v v24,(t0)
+020d8c07  restore  vle8.v v24,(s11)
+02028007  -        vle8.v v0,(t0)
+0202ec07  -        vle32.v v24,(t0)
+03028c07  -        vle8ff.v v24,(t0)
+e2828c07  -        vl8r.v v24,(t0)
+""",
+    "x86_64": """
+480fae27    save     xsave64 (%rdi)
+480fc72f    save     xsaves64 (%rdi)
+480fc727    save     xsavec64 (%rdi)
+480fae37    save     xsaveopt64 (%rdi)
+480fae07    save     fxsave64 (%rdi)
+480fae2f    restore  xrstor64 (%rdi)
+490fae28    restore  xrstor64 (%r8)
+480fc71f    restore  xrstors64 (%rdi)
+480fae0f    restore  fxrstor64 (%rdi)
+0faee8      -        lfence
+0faef0      -        mfence
+0faef8      -        sfence
+0fae3f      -        clflush (%rdi)
+660fae37    -        clwb (%rdi)
+0fae17      -        ldmxcsr (%rdi)
+480fc70f    -        cmpxchg16b (%rdi)
+480fc7f0    -        rdrand %rax
+f3480faec0  -        rdfsbase %rax
+""",
+}
+ROWS = [
+    (arch, *re.split(r" {2,}", line))
+    for arch, table in TABLES.items()
+    for line in table.strip().splitlines()
+]
 
 
-@pytest.mark.parametrize(
-    ("number", "text", "wanted"),
-    [
-        (0x5E0FB057, "vmv.v.i v0,-1", {"discard"}),
-        (0x5E0FB457, "vmv.v.i v8,-1", set()),
-        (0x5E003057, "vmv.v.i v0,0", set()),
-        (0x02028C27, "vse8.v v24,(t0)", {"save"}),
-        (0x02050C27, "vse8.v v24,(a0)", {"save"}),
-        (0x02050827, "vse8.v v16,(a0)", set()),
-        (0x02055C27, "vse16.v v24,(a0)", set()),
-        (0x00050C27, "vse8.v v24,(a0),v0.t", set()),
-        (0xE2828C27, "vs8r.v v24,(t0)", set()),
-        (0x02028C07, "vle8.v v24,(t0)", {"restore"}),
-        (0x020D8C07, "vle8.v v24,(s11)", {"restore"}),
-        (0x02028007, "vle8.v v0,(t0)", set()),
-        (0x0202EC07, "vle32.v v24,(t0)", set()),
-        (0x03028C07, "vle8ff.v v24,(t0)", set()),
-        (0xE2828C07, "vl8r.v v24,(t0)", set()),
-    ],
-)
-def test_instructions_of_riscv64(number: int, text: str, wanted: set[str]) -> None:
-    assert events(RISCV64, number) == wanted, text
-
-
-@pytest.mark.parametrize(
-    ("number", "text", "wanted"),
-    [
-        (0x25289000, "wrffr p0.b", {"flush"}),
-        (0x25289020, "wrffr p1.b", set()),
-        (0x2519F000, "rdffr p0.b", {"save"}),
-        (0x2519F001, "rdffr p1.b", set()),
-        (0x2518F020, "rdffr p0.b, p1/z", set()),
-        (0xD5181040, "msr cpacr_el1, x0", {"drop"}),
-        (0xD5181047, "msr cpacr_el1, x7", {"drop"}),
-        (0xD51D1040, "msr cpacr_el12, x0", set()),
-        (0xD5381040, "mrs x0, cpacr_el1", set()),
-        (0xD503427F, "smstop sm", {"smstop"}),
-        (0xD503447F, "smstop za", set()),
-        (0xD503437F, "smstart sm", set()),
-        (0x8580401F, "ldr z31, [x0]", {"restore"}),
-        (0x85BF553F, "ldr z31, [x9, #-3, mul vl]", {"restore"}),
-        (0x8580401E, "ldr z30, [x0]", set()),
-        (0x8580000F, "ldr p15, [x0]", set()),
-        (0xE580401F, "str z31, [x0]", set()),
-        (0xAD0F7C1E, "stp q30, q31, [x0, #480]", {"fpsimd-save"}),
-        (0xAD8F7D1E, "stp q30, q31, [x8, #480]!", {"fpsimd-save"}),
-        (0xAC8F7C1E, "stp q30, q31, [x0], #480", set()),
-        (0xAD0E7C1E, "stp q30, q31, [x0, #448]", set()),
-        (0xAD0F741C, "stp q28, q29, [x0, #480]", set()),
-        (0xAD4F7C1E, "ldp q30, q31, [x0, #480]", {"fpsimd-restore"}),
-        (0xADCF7C7E, "ldp q30, q31, [x3, #480]!", {"fpsimd-restore"}),
-        (0xE1200000, "str za[w12, 0], [x0]", {"za-save"}),
-        (0xE1206125, "str za[w15, 5], [x9, #5, mul vl]", {"za-save"}),
-        (0xE03F0000, "st1b {za0h.b[w12, 0]}, p0, [x0, xzr]", set()),
-        (0xE1000000, "ldr za[w12, 0], [x0]", {"za-restore"}),
-        (0xE100204F, "ldr za[w13, 15], [x2, #15, mul vl]", {"za-restore"}),
-        (0xE01F0000, "ld1b {za0h.b[w12, 0]}, p0/z, [x0, xzr]", set()),
-    ],
-)
-def test_instructions_of_arm64(number: int, text: str, wanted: set[str]) -> None:
-    assert events(ARM64, number) == wanted, text
+@pytest.mark.parametrize(("arch", "code", "event", "text"), ROWS)
+def test_an_instruction_is_the_marker_of_its_event(
+    arch: str, code: str, event: str, text: str
+) -> None:
+    raw = bytes.fromhex(code)[:: 1 if arch == "x86_64" else -1]
+    markers = ARCHES[arch].vector.markers
+    found = [one.event for one in markers if one.code and one.code.fullmatch(raw)]
+    assert found == [event] * (event != "-"), text
 
 
 @pytest.mark.parametrize(
@@ -106,35 +128,6 @@ def test_access_is_taken_away_behind_bit_17(number: int, text: str, is_drop: boo
     behind = next(one.behind for one in ARM64.markers if one.event == "drop")
     assert behind
     assert bool(behind.fullmatch(number.to_bytes(4, "little"))) == is_drop, text
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "wanted"),
-    [
-        ("480fae27", "xsave64 (%rdi)", {"save"}),
-        ("480fc72f", "xsaves64 (%rdi)", {"save"}),
-        ("480fc727", "xsavec64 (%rdi)", {"save"}),
-        ("480fae37", "xsaveopt64 (%rdi)", {"save"}),
-        ("480fae07", "fxsave64 (%rdi)", {"save"}),
-        ("480fae2f", "xrstor64 (%rdi)", {"restore"}),
-        ("490fae28", "xrstor64 (%r8)", {"restore"}),
-        ("480fc71f", "xrstors64 (%rdi)", {"restore"}),
-        ("480fae0f", "fxrstor64 (%rdi)", {"restore"}),
-        ("0faee8", "lfence", set()),
-        ("0faef0", "mfence", set()),
-        ("0faef8", "sfence", set()),
-        ("0fae3f", "clflush (%rdi)", set()),
-        ("660fae37", "clwb (%rdi)", set()),
-        ("0fae17", "ldmxcsr (%rdi)", set()),
-        ("480fc70f", "cmpxchg16b (%rdi)", set()),
-        ("480fc7f0", "rdrand %rax", set()),
-        ("f3480faec0", "rdfsbase %rax", set()),
-    ],
-)
-def test_instructions_of_x86_64(code: str, text: str, wanted: set[str]) -> None:
-    raw = bytes.fromhex(code)
-    found = {one.event for one in X86_64.markers if one.code and one.code.fullmatch(raw)}
-    assert found == wanted, text
 
 
 SIDES = pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
@@ -154,6 +147,14 @@ def test_markers_and_lengths_are_what_they_may_be(arch: Arch) -> None:
         assert vector_bits(arch, MAX, unit.name) == unit.lengths[0]
         assert vector_bits(arch, MAX, unit.name, 384) == 384
     assert arch.vector.unit("mmx") is None
+
+
+def test_places_are_at_multiples_of_the_alignment() -> None:
+    marker = Marker("x", "ab", code=re.compile(b"ab"))
+    assert list(marker.places(b"abababab.ab", 1)) == [0, 2, 4, 6, 9]
+    assert list(marker.places(b"abababab.ab", 4)) == [0, 4]
+    # One that begins inside of another that is not at a multiple.
+    assert list(replace(marker, code=re.compile(b"aa")).places(b".aaaa", 2)) == [2]
 
 
 def test_labels_say_where() -> None:

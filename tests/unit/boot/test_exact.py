@@ -9,10 +9,12 @@ import pytest
 from kentry.arch import find_arch
 from kentry.boot.exact import ExactOptions, GuestRun, QemuRunner
 from kentry.errors import GuestError, TraceError
+from kentry.host.native import probe_file
+from kentry.progress import Update
 from tests.builders import image_kernel
 from tests.places import silent
 from tests.processes import PATIENCE
-from tests.unit.boot.conftest import argument, fake_qemu
+from tests.unit.boot.conftest import argument, fake_qemu, rows
 
 TRACE = """\
 kentry-trace 1
@@ -28,26 +30,28 @@ end 1000
 GOOD = "echo kentry-probe start arm64; echo kentry-probe end cases=1"
 
 
-def play(folder: Path, script: str, timeout: float = PATIENCE, **options: Any) -> GuestRun:
+def play(
+    folder: Path,
+    script: str,
+    timeout: float = PATIENCE,
+    update: Update = silent,
+    **options: Any,
+) -> GuestRun:
     """Runs `script` in the emulator's place."""
     emulator = str(fake_qemu(folder, script))
     all_options = ExactOptions(("getppid", "read"), timeout=timeout, emulator=emulator, **options)
-    return QemuRunner(find_arch("arm64")).run(image_kernel(), all_options, silent)
+    return QemuRunner(find_arch("arm64")).run(image_kernel(), all_options, update)
 
 
 def test_the_progress_is_of_the_cases_turns(tmp_path: Path) -> None:
-    emulator = fake_qemu(
-        tmp_path,
+    script = (
         "echo kentry-probe start arm64; printf 'kentry-trace 1\\n' >$plugin_out;"
         " for case in read warm getppid; do"
-        " printf 'message case %s count 1\\n' $case >>$plugin_out; sleep 0.5; done",
+        " printf 'message case %s count 1\\n' $case >>$plugin_out; sleep 0.5; done"
     )
-    options = ExactOptions(("getppid", "read"), rounds=2, emulator=str(emulator), warmup=0)
     told: list[float | None] = []
     with pytest.raises(GuestError):
-        QemuRunner(find_arch("arm64")).run(
-            image_kernel(), options, lambda fraction, now: told.append(fraction)
-        )
+        play(tmp_path, script, update=lambda fraction, now: told.append(fraction), rounds=2)
     # Two rounds of two cases in four phases.
     assert list(dict.fromkeys(told))[-3:] == [1 / 16, 2 / 16, 3 / 16]
 
@@ -69,19 +73,25 @@ def test_the_command_line_boots_the_probe_with_its_cases(tmp_path: Path) -> None
         " nokaslr randomize_kstack_offset=off dhash_entries=1048576"
         " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1 facts=@/facts"
     )
-    assert b"getppid\nread\n" in Path(argument(tmp_path, "-initrd")).read_bytes()
+    found = rows([Path(argument(tmp_path, "-initrd")).read_bytes()])
+    assert {name: (row.mode, row.device) for name, row in found.items()} == {
+        "dev": (0o40755, (0, 0)),
+        "dev/console": (0o20600, (5, 1)),
+        "cases": (0o100444, (0, 0)),
+        "facts": (0o100444, (0, 0)),
+        "init": (0o100755, (0, 0)),
+    }
+    assert found["cases"].data == b"getppid\nread\n"
+    assert found["init"].data == probe_file(find_arch("arm64")).read_bytes()
     plugin = argument(tmp_path, "-plugin").split(",")
     assert "text ffff800008010000" in Path(plugin[2].removeprefix("traps=")).read_text()
     assert "check=on" not in plugin
     assert "check=on" in words_of_run(tmp_path, check=True)[-1].split(",")
-
-
-def test_randomising_changes_the_kernels_words_and_nothing_else(tmp_path: Path) -> None:
-    steady = words_of_run(tmp_path)
+    # Randomising changes the kernel's words and nothing else; the trace has another name each time.
     random = words_of_run(tmp_path, randomise=True)
-    differing = [(a, b) for a, b in zip(steady, random, strict=True) if a != b]
-    # The trace has another name in each run.
-    assert [b for _, b in differing if "out=" not in b] == [
+    assert [
+        new for old, new in zip(words, random, strict=True) if old != new and "out=" not in new
+    ] == [
         "panic=-1 quiet console=ttyAMA0 randomize_kstack_offset=on dhash_entries=1048576"
         " -- n=1000 paths=128 warmup=16 cases=/cases rounds=8 links=0 seed=1 facts=@/facts"
     ]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The tracing target without QEMU: its command line, which emulator, emulators that end badly."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from kentry.boot.guest_tasks import (
 )
 from kentry.boot.task_hooks import Hooks
 from kentry.errors import FetchError, GuestError, MissingToolError
+from kentry.progress import Update
 from tests.builders import image_kernel
 from tests.places import silent
 from tests.unit.boot.conftest import argument, fake_qemu
@@ -31,82 +30,86 @@ HOOKS = Hooks(("offset pid 1", "switch ffff800080000000 0"), ((TEXT, "_stext"),)
 ARM64 = find_arch("arm64")
 
 
-def emulator(*numbers: int, argv: tuple[str, ...] = ("qemu",)) -> Emulator:
-    return Emulator(argv, ".".join(map(str, numbers)), numbers)
-
-
-Having = Callable[..., list[str]]
-
-
 @pytest.fixture
-def having(monkeypatch: pytest.MonkeyPatch) -> Having:
-    """Makes these the emulators that can be had; the list is of those asked for."""
+def having(monkeypatch: pytest.MonkeyPatch) -> dict[str, Emulator | Exception]:
+    """The emulators that can be had, or why not, by what asks for them."""
+    choices: dict[str, Emulator | Exception] = {}
 
-    def make(**found: Emulator | Exception) -> list[str]:
-        asked: list[str] = []
+    def find(arch: object, choice: str, update: object) -> Emulator:
+        chosen = choices[choice]
+        if isinstance(chosen, Exception):
+            raise chosen
+        return chosen
 
-        def find(arch: object, choice: str = "installed", update: object = None) -> Emulator:
-            asked.append(choice)
-            one = found[choice]
-            if isinstance(one, Exception):
-                raise one
-            return one
-
-        monkeypatch.setattr(emulator_module, "find_emulator", find)
-        return asked
-
-    return make
+    monkeypatch.setattr(emulator_module, "find_emulator", find)
+    return choices
 
 
-@pytest.mark.parametrize("numbers", [(9, 2), (9, 2, 0), (10, 0, 2), (11, 1)])
-def test_the_installed_one_is_taken_if_it_will_do(having: Having, numbers: tuple[int, ...]) -> None:
-    asked = having(installed=emulator(*numbers))
-    assert tracing_emulator(ARM64, "installed", silent).numbers == numbers
-    assert asked == ["installed"]
+def emulator(*numbers: int, **more: Any) -> Emulator:
+    return Emulator(**{"argv": ("qemu",), "version": "x", "numbers": numbers, **more})
+
+
+GONE = FetchError("The archive cannot be reached.")
 
 
 @pytest.mark.parametrize(
-    "installed", [emulator(7, 2, 22), emulator(9, 1, 50), MissingToolError("None is installed.")]
+    ("choice", "installed", "backports", "newest", "oldest", "taken"),
+    [
+        ("installed", (9, 2), GONE, GONE, (), (9, 2)),
+        ("installed", (9, 1, 50), (9, 2, 0), GONE, (), (9, 2, 0)),
+        ("installed", MissingToolError("None."), (10, 0, 2), GONE, (), (10, 0, 2)),
+        # A release without backports takes the newest; so does a processor that needs it.
+        ("installed", (7, 2, 22), GONE, (11, 1, 3), (), (11, 1, 3)),
+        ("installed", (9, 2), (10, 0, 2), (11, 1, 3), (11, 0), (11, 1, 3)),
+        ("installed", (7, 2, 22), GONE, GONE, (), FetchError),
+        # One that was asked for is not replaced.
+        ("backports", (11, 1), (9, 1, 3), (11, 1), (), MissingToolError),
+    ],
 )
-def test_else_it_is_a_private_copy(having: Having, installed: Emulator | Exception) -> None:
-    asked = having(installed=installed, backports=emulator(10, 0, 2))
-    assert tracing_emulator(ARM64, "installed", silent).numbers == (10, 0, 2)
-    assert asked == ["installed", "backports"]
-    # A release without backports takes the newest.
-    gone = FetchError("The archive cannot be reached.")
-    asked = having(installed=installed, backports=gone, newest=emulator(11, 1, 3))
-    assert tracing_emulator(ARM64, "installed", silent).numbers == (11, 1, 3)
-    assert asked == ["installed", "backports", "newest"]
-    having(installed=installed, backports=gone, newest=gone)
-    with pytest.raises(FetchError, match="cannot be reached"):
-        tracing_emulator(ARM64, "installed", silent)
+def test_the_first_is_taken_that_can_trace_tasks(
+    having: dict[str, Emulator | Exception],
+    choice: str,
+    installed: Any,
+    backports: Any,
+    newest: Any,
+    oldest: tuple[int, ...],
+    taken: Any,
+) -> None:
+    for name, found in (("installed", installed), ("backports", backports), ("newest", newest)):
+        having[name] = found if isinstance(found, Exception) else emulator(*found)
+    if isinstance(taken, tuple):
+        assert tracing_emulator(ARM64, choice, silent, oldest).numbers == taken
+    else:
+        with pytest.raises(taken):
+            tracing_emulator(ARM64, choice, silent, oldest)
 
 
-def test_one_that_was_asked_for_is_not_replaced(having: Having) -> None:
-    asked = having(**{"/opt/qemu": emulator(9, 1, 3)})
-    with pytest.raises(MissingToolError, match=r"9\.1\.3.*9\.2") as caught:
-        tracing_emulator(ARM64, "/opt/qemu", silent)
-    assert "--emulator" in caught.value.remedy
-    assert asked == ["/opt/qemu"]
-
-
-def play(folder: Path, script: str = "echo hello", arch: str = "arm64", **options: Any) -> Traced:
+def play(
+    folder: Path,
+    script: str = "echo hello",
+    arch: str = "arm64",
+    update: Update = silent,
+    **options: Any,
+) -> Traced:
     """Traces a guest that `script` plays."""
     emulator = str(fake_qemu(folder, script, "10.0.2"))
     all_options = TraceOptions(**options, emulator=emulator)
     return trace_guest(
-        image_kernel(arch), ARCHES[arch], WORKLOAD, HOOKS, all_options, folder, silent
+        image_kernel(arch), ARCHES[arch], WORKLOAD, HOOKS, all_options, folder, update
     )
 
 
 def test_the_guests_words_come_last(tmp_path: Path) -> None:
-    traced = play(tmp_path, memory=3000, seed=9)
+    traced = play(tmp_path, memory=3000, seed=9, append="mitigations=off isolcpus=1")
     assert (argument(tmp_path, "-m"), argument(tmp_path, "-seed")) == ("3000M", "9")
     assert argument(tmp_path, "-kernel") == "/boot/Image"
     assert argument(tmp_path, "-initrd") == "/the/rootfs.cpio"
     words = argument(tmp_path, "-append")
     assert words.startswith("panic=-1 quiet console=ttyAMA0 nokaslr")
-    assert words.endswith("randomize_kstack_offset=off systemd.x=1 quiet")
+    own = "randomize_kstack_offset=off"
+    assert words.endswith(f"{own} mitigations=off isolcpus=1 systemd.x=1 quiet")
+    # Without tracing no events are written.
+    assert "out=" not in argument(tmp_path, "-plugin")
     assert traced.target == {
         "kind": "qemu",
         "emulator": "QEMU 10.0.2",
@@ -133,16 +136,6 @@ def test_the_plugin_finds_its_hooks_and_writes_below_the_folder(tmp_path: Path) 
     assert (traced.counts, traced.records) == (tmp_path / "counts", tmp_path / "events")
 
 
-def test_without_tracing_no_events_are_written(tmp_path: Path) -> None:
-    play(tmp_path)
-    assert "out=" not in argument(tmp_path, "-plugin")
-
-
-def test_the_users_words_are_on_the_kernels_command_line(tmp_path: Path) -> None:
-    play(tmp_path, append="mitigations=off isolcpus=1")
-    assert "mitigations=off isolcpus=1 systemd.x=1 quiet" in argument(tmp_path, "-append")
-
-
 def test_mitigations_are_those_that_the_guest_printed(tmp_path: Path) -> None:
     script = "echo kentry-workload flaw spectre_v2 Mitigation: CSV2, BHB"
     script += "; echo kentry-workload flaw meltdown Not affected"
@@ -164,19 +157,18 @@ def test_the_cpu_is_a_real_core_if_any(tmp_path: Path, options: dict[str, Any], 
 
 def test_the_progress_is_the_consoles_last_line(tmp_path: Path) -> None:
     texts: list[str] = []
-    emulator = str(fake_qemu(tmp_path, f"echo first; sleep 0.5; echo {'x' * 200}", "10.0.2"))
-    trace_guest(
-        *(image_kernel(), ARM64, WORKLOAD, HOOKS, TraceOptions(emulator=emulator), tmp_path),
-        lambda fraction, now: texts.append(now),
-    )
+    script = f"echo first; sleep 0.5; echo {'x' * 200}"
+    play(tmp_path, script, update=lambda fraction, now: texts.append(now))
     assert list(dict.fromkeys(texts))[-2:] == ["running: first", f"running: {'x' * 60}"]
 
 
 @pytest.mark.parametrize("asked", ["installed", "file"])
-def test_a_private_copy_is_noted(having: Having, tmp_path: Path, asked: str) -> None:
+def test_a_private_copy_is_noted(
+    having: dict[str, Emulator | Exception], tmp_path: Path, asked: str
+) -> None:
     file = str(fake_qemu(tmp_path))
-    mine = replace(emulator(10, 0, 2), argv=(file,), env={"LD_LIBRARY_PATH": "/x"})
-    having(installed=emulator(7, 2), backports=mine, file=mine)
+    mine = emulator(10, 0, 2, argv=(file,), env={"LD_LIBRARY_PATH": "/x"})
+    having.update(installed=emulator(7, 2), backports=mine, file=mine)
     options = TraceOptions(emulator=asked)
     traced = trace_guest(image_kernel(), ARM64, WORKLOAD, HOOKS, options, tmp_path, silent)
     assert traced.stand_in == (asked == "installed")

@@ -18,6 +18,7 @@ from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.payload import KernelText
 from tests import ROOT
 from tests.builders import image_kernel as kernel
+from tests.unit.kernels import fakes
 
 TEXT = 0xFFFF800080000000
 OFFSETS = {"__state": 24, "flags": 44, "pid": 2432, "comm": 2976}
@@ -169,10 +170,7 @@ def test_every_marker_but_an_allocation_is_an_act(arch: str) -> None:
 
 def test_without_type_information_it_says_so(tmp_path: Path) -> None:
     file = tmp_path / "Image"
-    data = bytearray(0x1000)
-    offset, magic = ARCHES["arm64"].image_magic
-    data[offset : offset + len(magic)] = magic
-    file.write_bytes(data)
+    file.write_bytes(fakes.image(content=bytes(0x1000)))
     booted = replace(kernel_of("arm64", [(0, "_stext"), (64, "_etext")]), image=file)
     with pytest.raises(KernelError, match="image:Image"):
         find_hooks(booted, ARCHES["arm64"])

@@ -303,18 +303,14 @@ def test_a_program_is_run_on_both_kernels(
 ) -> None:
     asked: list[Any] = []
 
-    def userland(arch: Any, workload: Any, release: Any, memory: int, update: Any) -> None:
-        asked.append((workload.summary, workload.packages, memory))
-
-    def boots(
-        kernel: Any, arch: Any, guest: Any, how: Any, seeds: Any, *_: Any, reuse: bool
-    ) -> Any:
-        asked.append((kernel, how.cpu, how.emulator, seeds, reuse))
-        return [dearer(real, 3 * (kernel == "debian:6.12")) for _ in seeds]
+    def boots(kernel: Any, arch: Any, program: Any, update: Any, *, reuse: bool) -> Any:
+        workload, how = program.workload, program.options
+        asked.append((workload.summary, workload.packages, how.memory))
+        asked.append((kernel, how.cpu, how.emulator, program.seeds, reuse))
+        return [dearer(real, 3 * (kernel == "debian:6.12")) for _ in program.seeds]
 
     monkeypatch.setattr(diff, "resolve", lambda spec, *_: spec)
-    monkeypatch.setattr(workload_cache, "build_userland", userland)
-    monkeypatch.setattr(workload_cache, "contexts_of", boots)
+    monkeypatch.setattr(workload_cache, "run_program", boots)
     words = [
         "diff",
         "debian:6.1",

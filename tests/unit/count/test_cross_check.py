@@ -66,10 +66,7 @@ def test_the_recording_has_both_figures_and_which_counter_it_was(tmp_path: Path)
     write_recording(recording, tmp_path / "r.json")
     assert counter(read_recording(tmp_path / "r.json")) == ("pmu", 300, 300)
     assert "1 of 2 cases." in to_text(recording_layout(recording))
-
-
-def test_a_case_that_is_more_than_plain_calls_is_named_with_the_reason(tmp_path: Path) -> None:
-    recording = run(tmp_path, said(CALLS * 300))
+    # One that is more than plain calls is named.
     assert recording.cases[1].checked is UNSET
     (text,) = unchecked(recording)
     assert text.endswith("fork+exit (more than plain calls)")

@@ -193,12 +193,6 @@ def test_at_most_sixteen_paths_of_a_case_are_kept(tmp_path: Path, last: int) -> 
     assert [path.length for path in case.paths[1:4]] == [last + 2, last + 1, last]
 
 
-def test_interrupted_windows_are_set_apart(tmp_path: Path) -> None:
-    case = run(tmp_path, "window 9 2 0 1 0 0 0 -\nwindow 1 900 0 1 1 0 0 -\n").cases[0]
-    assert case.metrics["instructions"].samples == ((2, 9),)
-    assert case.interrupted == ((900, 1),)
-
-
 def test_an_interrupt_that_belongs_to_every_window_is_counted(tmp_path: Path) -> None:
     counted = "window 8 3 0 1 1 0 0 -\nwindow 1 2 0 1 0 0 0 -\nwindow 1 900 0 1 2 0 0 -\n"
     case = run(tmp_path, counted, user="1 1").cases[0]
@@ -459,14 +453,12 @@ def test_the_second_boot_is_of_other_contexts(first: int, second: int) -> None:
     assert other.seed != TWO.seed
 
 
-def test_the_second_boot_is_stopped_where_no_case_depends_on_a_context(tmp_path: Path) -> None:
+def test_the_second_boot_is_stopped_where_it_is_not_wanted(tmp_path: Path) -> None:
+    """No case depends on a context, or the first boot fails."""
     runner = replace(boots(tmp_path), second_hangs=True)
     recording = measured(runner, replace(TWO, cases=("getppid",)))
     assert runner.stopped.is_set()
     assert len(recording.contexts) == 1
-
-
-def test_the_second_boot_is_stopped_where_the_first_fails(tmp_path: Path) -> None:
     runner = replace(boots(tmp_path), second_hangs=True, first_fails=True)
     with pytest.raises(GuestError, match="panicked"):
         measured(runner)

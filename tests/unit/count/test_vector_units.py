@@ -27,6 +27,7 @@ from kentry.results.recording import (
 from tests.builders import image_kernel as kernel
 from tests.places import silent
 from tests.unit.count.saved import save
+from tests.unit.kernels import fakes
 
 
 def options(*cases: str) -> ExactOptions:
@@ -94,7 +95,7 @@ def test_a_config_is_asked_only_for_what_is_measured(tmp_path: Path) -> None:
 
 def came_back(case: str, reason: str, **vector: int) -> GuestRun:
     report = ProbeReport(absent={case: reason, "other+vec=once": "no-unit"}, vector=vector)
-    return GuestRun("", report, PluginTrace(), {"emulator": "QEMU 7.2", "cpu": "rv64,vlen=128"})
+    return GuestRun(report, PluginTrace(), {"emulator": "QEMU 7.2", "cpu": "rv64,vlen=128"})
 
 
 @pytest.mark.parametrize(
@@ -142,9 +143,8 @@ DISCARD, NOP = "57b00f5e", "13000000"
 
 def image(file: Path, arch: str, *more: tuple[int, str]) -> Path:
     """An Image of 16 KiB of zeros, with these bytes at these places."""
-    data = bytearray(0x4000)
-    offset, magic = ARCHES[arch].image_magic
-    for place, code in ((offset, magic.hex()), *more):
+    data = bytearray(fakes.image(ARCHES[arch], bytes(0x4000)))
+    for place, code in more:
         data[place : place + len(code) // 2] = bytes.fromhex(code)
     file.write_bytes(data)
     return file
@@ -222,12 +222,9 @@ def test_from_a_run_to_the_events_of_its_recording(tmp_path: Path) -> None:
     assert found.modal_path
     assert found.modal_path.events == (VectorEvent("discard", "syscall", "do_trap_ecall_u", 1),)
     assert recording.markers == {"discard": "vmv.v.i v0,-1"}
-
-
-def test_nothing_is_looked_for_without_a_state(tmp_path: Path) -> None:
+    # Nothing is looked for without a state.
     recording = measured(tmp_path, "getppid")
-    assert recording.cases[0].paths[0].events == ()
-    assert recording.markers is UNSET
+    assert (recording.cases[0].paths[0].events, recording.markers) == ((), UNSET)
 
 
 def test_a_run_without_the_unit_is_no_recording(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Boots of a program come from the cache, if nothing that shapes them differs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec.structs import replace as replaced
 
 from kentry.arch import ARCHES
 from kentry.boot.guest_tasks import Ending, TracedWorkload, TraceOptions
+from kentry.boot.userland.workloads import find_workload
 from kentry.count import workload_cache
-from kentry.count.workload_cache import contexts_of
+from kentry.count.workload_cache import Program, run_program
 from kentry.errors import GuestError
+from kentry.host.archive import RELEASES
 from kentry.results.workload import Workload, read_workload
 from tests import ROOT
 from tests.builders import image_kernel
@@ -48,10 +52,25 @@ def booted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def ask(*, reuse: bool = True, guest: TracedWorkload = GUEST, **how: Any) -> list[int]:
-    kernel = image_kernel()
     options = replace(OPTIONS, **how)
-    found = contexts_of(kernel, ARM64, guest, options, (1, 2), silent, reuse=reuse)
+    program = Program(
+        workload=find_workload(["true"]), release=RELEASES[0], options=options, seeds=(1, 2)
+    )
+    with mock.patch.object(workload_cache, "build_userland", return_value=guest):
+        found = run_program(image_kernel(), ARM64, program, silent, reuse=reuse)
     return [one.target["seed"] for one in found]
+
+
+def cut_short(folder: Path) -> None:
+    for file in folder.glob("*/workload.json"):
+        file.write_text(file.read_text()[:-20])
+
+
+def exchange(folder: Path) -> None:
+    one, two = folder.iterdir()
+    one.rename(folder / "one")
+    two.rename(one)
+    (folder / "one").rename(two)
 
 
 def test_a_boot_a_seed_once(booted: list[int]) -> None:
@@ -71,20 +90,12 @@ def test_what_shapes_a_run_is_another_run(booted: list[int], tmp_path: Path) -> 
     assert booted == [1, 2] * 5
 
 
-def test_a_damaged_file_is_made_again(booted: list[int], tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [cut_short, exchange])
+def test_a_damaged_file_or_another_boots_is_made_again(
+    booted: list[int], tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     ask()
-    for file in (tmp_path / "cache" / "workloads").glob("*/workload.json"):
-        file.write_text(file.read_text()[:-20])
-    assert ask() == [1, 2]
-    assert booted == [1, 2, 1, 2]
-
-
-def test_another_boots_file_is_not_believed(booted: list[int], tmp_path: Path) -> None:
-    ask()
-    one, two = (tmp_path / "cache" / "workloads").iterdir()
-    one.rename(tmp_path / "one")
-    two.rename(one)
-    (tmp_path / "one").rename(two)
+    damage(tmp_path / "cache" / "workloads")
     assert ask() == [1, 2]
     assert booted == [1, 2, 1, 2]
 

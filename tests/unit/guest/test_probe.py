@@ -11,8 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
-from kentry.count.catalogue import catalogue, choose
-from kentry.errors import UserError
+from kentry.count.catalogue import catalogue
 from kentry.host.native import probe_file, runner_file
 from tests import ROOT
 
@@ -66,30 +65,6 @@ def test_every_case_but_the_vdsos_has_a_second_entry_on_x86() -> None:
     assert names == native | {f"{name}@int80" for name in native} | {"clock_gettime@vdso"}
     grouped = [case.name for case in catalogue(arch) if case.group]
     assert [name for name in grouped if "@" in name] == ["time@vsyscall"]
-
-
-@pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)
-def test_only_what_needs_a_state_says_which(arch: Arch) -> None:
-    assert {case.name: case.uses for case in catalogue(arch) if case.needs_state} == {
-        "first-use": ("each",),
-        "use-after-fork": ("each",),
-    }
-
-
-@pytest.mark.parametrize(
-    ("arch", "wanted", "chosen"),
-    [
-        ("arm64", ["getppid"], ["getppid"]),
-        ("arm64", ["getppid@svc"], ["getppid"]),
-        ("riscv64", ["getppid@ecall", "getpid"], ["getpid", "getppid"]),
-        ("x86_64", ["get?id@int80"], ["getpid@int80", "gettid@int80", "getuid@int80"]),
-    ],
-)
-def test_cases_are_chosen_by_pattern(arch: str, wanted: list[str], chosen: list[str]) -> None:
-    assert sorted(choose(ARCHES[arch], wanted)) == sorted(chosen)
-    for word in ("getpid@int80", "getpid@ecall", "", "nothing*"):
-        with pytest.raises(UserError, match="Unknown case"):
-            choose(ARCHES["arm64"], [word])
 
 
 def run(*words: str) -> list[str]:

@@ -290,32 +290,26 @@ def test_a_mirror_in_the_middle_of_an_update_has_whole_lists_under_the_other_nam
     assert "SHA-256" in kernel.origin["note"]
 
 
-def test_lists_of_yesterday(made: mirrors.Archive, server: Server) -> None:
-    load("6.1")
-    made.add_kernel("6.1.180-1")
-    made.publish()
-    assert load("6.1").origin["version"] == "6.1.170-3"
-    expire_lists(25 * 3600)
-    assert load("6.1").origin["version"] == "6.1.180-1"
-
-
-def test_what_is_not_in_the_lists_is_looked_for_in_new_ones(
-    made: mirrors.Archive, server: Server
+@pytest.mark.parametrize(
+    ("age", "wanted", "has_gone", "version"),
+    [
+        (0, "6.1", False, "6.1.170-3"),
+        (25 * 3600, "6.1", False, "6.1.180-1"),
+        # Younger ones, where they lack what is wanted, or the mirror has it no more.
+        (3600, "6.1.180", False, "6.1.180-1"),
+        (3600, "6.1", True, "6.1.180-1"),
+    ],
+)
+def test_which_lists_are_fetched_again(
+    made: mirrors.Archive, server: Server, age: float, wanted: str, has_gone: bool, version: str
 ) -> None:
-    load("6.1")
+    assert len(bookworm().candidates("linux-image-.*", SAID)) == 2
+    if has_gone:
+        (made.folder / made.packages.pop()["Filename"]).unlink()
     made.add_kernel("6.1.180-1")
     made.publish()
-    expire_lists()
-    assert load("6.1.180").origin["version"] == "6.1.180-1"
-
-
-def test_what_the_mirror_has_no_more_is_chosen_again(made: mirrors.Archive, server: Server) -> None:
-    assert bookworm().candidates("linux-image-.*", SAID)
-    (made.folder / made.packages.pop()["Filename"]).unlink()
-    made.add_kernel("6.1.180-1")
-    made.publish()
-    expire_lists()
-    assert load("6.1").origin["version"] == "6.1.180-1"
+    expire_lists(age)
+    assert load(wanted).origin["version"] == version
 
 
 def test_a_mirror_that_has_gone_leaves_the_lists_usable(

@@ -24,20 +24,17 @@ def made(name: str) -> Path:
     return folder
 
 
-def test_a_folder_in_anothers_place_is_not_read() -> None:
+def test_what_is_in_anothers_place_is_not_read() -> None:
     one, two = made("one"), made("two")
     assert [cache.read_manifest(folder)["tree"] for folder in (one, two)] == ["one", "two"]
     shutil.rmtree(one)
     two.rename(one)
     assert cache.read_manifest(one) == {}
-
-
-def test_a_file_in_anothers_place_is_not_read() -> None:
-    one, two = (cache.cache_dir("units") / f"{name}.json" for name in ("one", "two"))
-    for file in (one, two):
+    first, second = (cache.cache_dir("units") / f"{name}.json" for name in ("one", "two"))
+    for file in (first, second):
         cache.write_json(file, {"status": file.stem})
-    two.replace(one)
-    assert cache.read_json(one) == {}
+    second.replace(first)
+    assert cache.read_json(first) == {}
 
 
 def test_a_cache_of_another_name_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,13 +23,6 @@ def apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "apt"
 
 
-def test_without_apt_it_is_debians_own() -> None:
-    found = mirror.find_mirror()
-    assert found.base == "https://deb.debian.org/debian"
-    assert found.security == "https://deb.debian.org/debian-security"
-    assert (found.proxies, found.checks_dates) == ({}, True)
-
-
 LINES = """\
 # deb http://comment.example/debian bookworm main
 deb-src http://source.example/debian bookworm main
@@ -72,7 +65,8 @@ Components: main
             "http://l.example/debian",
             "https://s.example/sec",
         ),
-        # A security mirror alone is not a mirror.
+        # Debian's own.  A security mirror alone is not a mirror.
+        ({}, "https://deb.debian.org/debian", "https://deb.debian.org/debian-security"),
         (
             {"sources.list.d/a.sources": PARTS.partition("\n\n")[2]},
             "https://deb.debian.org/debian",
@@ -92,6 +86,7 @@ def test_the_mirror_of_apt(
 @pytest.mark.parametrize(
     ("text", "proxies", "checks"),
     [
+        ("", {}, True),
         ('Acquire::http::Proxy "http://p:1";', {"http": "http://p:1", "https": "http://p:1"}, True),
         (
             'Acquire {\n http::Proxy "http://p:1";\n https::Proxy "DIRECT";\n}',
@@ -109,10 +104,9 @@ def test_the_settings_of_apt(apt: Path, text: str, proxies: dict[str, str], chec
 
 
 def test_the_variable_names_one_or_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian https://s.example/sec")
-    assert mirror.find_mirror().security == "https://s.example/sec"
-    monkeypatch.setenv(mirror.MIRROR_VARIABLE, "https://d.example/debian")
-    assert mirror.find_mirror().security is None
+    for security in ("https://s.example/sec", None):
+        monkeypatch.setenv(mirror.MIRROR_VARIABLE, f"https://d.example/debian {security or ''}")
+        assert mirror.find_mirror().security == security
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kentry.host.packages import install_command, manager, remedy
 from kentry.host.process import need
 from kentry.kernels import build
 
-MANAGERS = packages._table().managers
+MANAGERS = packages._table()["managers"]
 
 
 def on(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -22,24 +22,15 @@ def on(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: system)
 
 
+DEBIANS = "apt-get install {} opensbi dwarves {} libelf-dev gcc-12-aarch64-linux-gnu"
+
+
 @pytest.mark.parametrize(
     ("system", "command"),
     [
-        (
-            "ID=debian,VERSION_ID=12",
-            "apt-get install qemu-system-misc opensbi dwarves llvm-19 libelf-dev"
-            " gcc-12-aarch64-linux-gnu",
-        ),
-        (
-            "ID=debian,VERSION_ID=13",
-            "apt-get install qemu-system-riscv opensbi dwarves llvm libelf-dev"
-            " gcc-12-aarch64-linux-gnu",
-        ),
-        (
-            "ID=linuxmint,ID_LIKE=ubuntu+debian",
-            "apt-get install qemu-system-riscv opensbi dwarves llvm libelf-dev"
-            " gcc-12-aarch64-linux-gnu",
-        ),
+        ("ID=debian,VERSION_ID=12", DEBIANS.format("qemu-system-misc", "llvm-19")),
+        ("ID=debian,VERSION_ID=13", DEBIANS.format("qemu-system-riscv", "llvm")),
+        ("ID=linuxmint,ID_LIKE=ubuntu+debian", DEBIANS.format("qemu-system-riscv", "llvm")),
         (
             "ID=fedora,VERSION_ID=43",
             "dnf install qemu-system-riscv dwarves llvm elfutils-libelf-devel"
@@ -74,11 +65,11 @@ def test_all_that_kentry_calls_has_a_package(monkeypatch: pytest.MonkeyPatch) ->
     called |= {"setpriv", "prlimit", "taskset", "pahole", "tar"}
     called |= {name for arch in ARCHES.values() for name in (arch.qemu, *arch.build_headers)}
     for name, entry in MANAGERS.items():
-        on(monkeypatch, f"ID={entry.systems[0]}")
+        on(monkeypatch, f"ID={entry['systems'][0]}")
         assert manager() == name
         assert [tool for tool in called if not install_command([tool])] == []
     # No word of the table names a manager that there is not.
-    rows = [row for row in packages._table().packages.values() if isinstance(row, dict)]
+    rows = [row for row in packages._table()["packages"].values() if isinstance(row, dict)]
     assert {key for row in rows for key in row} - {*MANAGERS, ""} == set()
 
 

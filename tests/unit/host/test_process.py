@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from kentry.errors import UserError
-from kentry.host import process
+from kentry.host import interrupt, process
 from kentry.host.process import Exit, child, run, supervise
 from tests.processes import PATIENCE, gone, pid_in
 
@@ -222,6 +223,17 @@ def test_an_interrupt_that_python_drops_still_ends_the_wait(tmp_path: Path) -> N
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.stdout == "interrupted\n"
+
+
+def test_a_dropped_interrupt_is_not_lost_where_another_thread_puts_one_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interrupt, "_dropped", True)
+    thread = threading.Thread(target=interrupt.put_off)
+    thread.start()
+    thread.join()
+    with pytest.raises(KeyboardInterrupt):
+        interrupt.check()
 
 
 def test_a_group_is_gone_when_the_block_ends(tmp_path: Path) -> None:

@@ -24,13 +24,6 @@ def folders(scratch: Path) -> list[Path]:
     return [path for path in scratch.iterdir() if path.is_dir()]
 
 
-def test_a_folder_is_gone_when_the_block_ends(scratch: Path) -> None:
-    with scratch_folder() as folder:
-        (folder / "trace").write_text("x")
-        assert folders(scratch) == [folder.parent]
-    assert not folders(scratch)
-
-
 def test_the_next_run_removes_what_a_killed_one_left(scratch: Path, tmp_path: Path) -> None:
     text = (
         "import os, time\n"

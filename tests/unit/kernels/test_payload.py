@@ -7,7 +7,6 @@ import bz2
 import gzip
 import lzma
 import random
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from kentry.errors import KernelError, UserError
 from kentry.host.process import need
 from kentry.kernels import payload
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
-from kentry.kernels.payload import KernelText, text_of, unpack
+from kentry.kernels.payload import text_of, unpack
 from tests.builders import image_kernel as kernel
 from tests.unit.kernels import fakes
 
@@ -208,15 +207,6 @@ def test_without_the_edges_it_is_the_whole_image(tmp_path: Path) -> None:
     data = fakes.image(content=CODE)
     found = text_of(kernel_of(tmp_path / "Image", data, _stext=BASE))
     assert (found.image, found.text, found.start) == (data, data, 0)
-
-
-def test_places_are_addresses_at_multiples_of_the_alignment() -> None:
-    text = KernelText(b"", b"abababab.ab", 0x1000)
-    pattern = re.compile(b"ab")
-    assert list(text.places(pattern, 1)) == [0x1000, 0x1002, 0x1004, 0x1006, 0x1009]
-    assert list(text.places(pattern, 4)) == [0x1000, 0x1004]
-    # One that begins inside of another that is not at a multiple.
-    assert list(KernelText(b"", b".aaaa", 0).places(re.compile(b"aa"), 2)) == [2]
 
 
 SOURCE = """\

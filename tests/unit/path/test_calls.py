@@ -4,7 +4,7 @@
 import pytest
 
 from kentry.arch import find_arch
-from kentry.path.calls import Span, call_depths, parts, spans, split_calls
+from kentry.path.calls import call_depths, parts, spans, split_calls
 from kentry.results.recording import Instruction, read_recording
 from tests import ROOT
 
@@ -95,11 +95,6 @@ def test_a_call_has_parts_and_depths(
     assert call_depths(instructions, arch) == depths
 
 
-def test_two_calls_are_told_apart() -> None:
-    assert [list(call) for call in split_calls(ARM64 + ARM64)] == [ARM64, ARM64]
-    assert list(split_calls([])) == []
-
-
 @pytest.mark.parametrize(
     ("arch", "functions"),
     [
@@ -134,61 +129,61 @@ def linked(*lines: tuple[str, int, str]) -> list[Instruction]:
     ]
 
 
-def test_a_call_is_within_its_caller_and_a_jump_takes_the_place_of_what_jumps() -> None:
-    found = spans(
-        linked(
-            ("vectors", 0, "b 0x1 <el0t_64_sync>"),
-            ("el0t_64_sync", 0, _CALL),
-            ("outer", 0, _OTHER),
-            ("outer", 4, _CALL),
-            ("inner", 0, "b 0x1 <tail>"),
-            ("tail", 0, _RETURN),
-            ("outer", 8, _CALL),
-            ("inner", 0, _RETURN),
-            ("outer", 12, _RETURN),
-            ("el0t_64_sync", 4, "eret"),
+RECURSIVE = [("f", 0, _OTHER), ("f", 4, _CALL), ("f", 0, _RETURN), ("f", 8, _RETURN)]
+ONCE = linked(("vectors", 0, _CALL), ("f", 0, _OTHER))
+
+
+@pytest.mark.parametrize(
+    ("path", "found", "inner"),
+    [
+        # A call is within its caller, and a jump takes the place of what jumps.
+        (
+            linked(
+                ("vectors", 0, "b 0x1 <el0t_64_sync>"),
+                ("el0t_64_sync", 0, _CALL),
+                ("outer", 0, _OTHER),
+                ("outer", 4, _CALL),
+                ("inner", 0, "b 0x1 <tail>"),
+                ("tail", 0, _RETURN),
+                ("outer", 8, _CALL),
+                ("inner", 0, _RETURN),
+                ("outer", 12, _RETURN),
+                ("el0t_64_sync", 4, "eret"),
+            ),
+            [
+                ("vectors", 0, 1, None, None),
+                ("el0t_64_sync", 1, 10, None, None),
+                ("outer", 2, 9, 1, 1),
+                ("inner", 4, 5, 2, 3),
+                ("tail", 5, 6, 2, 3),
+                ("inner", 7, 8, 2, 6),
+            ],
+            (0, 1, 2, 2, 3, 4, 2, 5, 2, 1),
         ),
-        find_arch("arm64"),
-    )
-    assert found.spans == (
-        Span("vectors", 0, 1, None, None),
-        Span("el0t_64_sync", 1, 10, None, None),
-        Span("outer", 2, 9, 1, 1),
-        Span("inner", 4, 5, 2, 3),
-        Span("tail", 5, 6, 2, 3),
-        Span("inner", 7, 8, 2, 6),
-    )
-    assert found.inner == (0, 1, 2, 2, 3, 4, 2, 5, 2, 1)
-
-
-def test_a_function_that_calls_itself_is_within_itself() -> None:
-    found = spans(
-        linked(
-            ("vectors", 0, _CALL),
-            ("f", 0, _OTHER),
-            ("f", 4, _CALL),
-            ("f", 0, _RETURN),
-            ("f", 8, _RETURN),
+        # A function that calls itself is within itself.
+        (
+            linked(("vectors", 0, _CALL), *RECURSIVE),
+            [("vectors", 0, 5, None, None), ("f", 1, 5, 0, 0), ("f", 3, 4, 1, 2)],
+            (0, 1, 1, 2, 1),
         ),
-        find_arch("arm64"),
-    )
-    assert [(one.function, one.start, one.end, one.caller) for one in found.spans] == [
-        ("vectors", 0, 5, None),
-        ("f", 1, 5, 0),
-        ("f", 3, 4, 1),
-    ]
-
-
-def test_each_system_call_of_a_window_begins_outside() -> None:
-    once = linked(("vectors", 0, _CALL), ("f", 0, _OTHER))
-    found = spans(once * 2, find_arch("arm64"))
-    assert [(one.function, one.start, one.end, one.caller, one.site) for one in found.spans] == [
-        ("vectors", 0, 2, None, None),
-        ("f", 1, 2, 0, 0),
-        ("vectors", 2, 4, None, None),
-        ("f", 3, 4, 2, 2),
-    ]
-    assert spans([], find_arch("arm64")) == ((), ())
+        # Each system call of a window begins outside.
+        (
+            ONCE * 2,
+            [
+                ("vectors", 0, 2, None, None),
+                ("f", 1, 2, 0, 0),
+                ("vectors", 2, 4, None, None),
+                ("f", 3, 4, 2, 2),
+            ],
+            (0, 1, 2, 3),
+        ),
+        ([], [], ()),
+    ],
+)
+def test_a_call_is_a_span(
+    path: list[Instruction], found: list[tuple[object, ...]], inner: tuple[int, ...]
+) -> None:
+    assert spans(path, find_arch("arm64")) == (tuple(found), inner)
 
 
 @pytest.mark.parametrize("name", ["arm64-6.1", "arm64-6.12", "floor-arm64"])

@@ -275,7 +275,6 @@ class _Accounts:
     """The users' numbers and the rest of their lines of passwd(5); the groups' and members."""
 
     def __init__(self, tree: Tree) -> None:
-        """Takes those of base-passwd."""
         users, groups = (
             [line.split(":", 3) for line in tree.read(file).decode().splitlines()]
             for file in (f"{_MASTERS}/passwd.master", f"{_MASTERS}/group.master")

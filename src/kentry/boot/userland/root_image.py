@@ -16,8 +16,8 @@ import json
 import posixpath
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kentry.arch import Arch
@@ -34,15 +34,8 @@ from kentry.boot.userland.workloads import (
     Workload,
 )
 from kentry.errors import FetchError, UserError
-from kentry.host.archive import USERLAND_RELEASES, Archive, Release
-from kentry.host.cache import (
-    cache_dir,
-    held,
-    read_json,
-    sha256_of,
-    write_atomically,
-    write_json,
-)
+from kentry.host.archive import USERLAND_RELEASES, Archive, Candidate, Release
+from kentry.host.cache import cache_dir, held, read_json, sha256_of, write_atomically, write_json
 from kentry.host.native import runner_file
 from kentry.host.sandbox import available_memory
 from kentry.host.unpack import file_tree
@@ -76,15 +69,6 @@ _DROPPED = re.compile(
 _PATH = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin")
 
 
-@dataclass(frozen=True)
-class Package:
-    """One package of a root file system."""
-
-    name: str
-    version: str
-    file: Path
-
-
 def find_release(name: str | None, arch: Arch) -> Release:
     """The release `name`, or else the oldest one with kernels for `arch`; UserError if none."""
     having = {r.name: r for r in USERLAND_RELEASES if arch.debian not in r.without}
@@ -105,10 +89,10 @@ def find_release(name: str | None, arch: Arch) -> Release:
 @contextlib.contextmanager
 def fetched(
     arch: Arch, release: Release, names: Sequence[str], update: Update
-) -> Iterator[tuple[Package, ...]]:
+) -> Iterator[dict[Path, Candidate]]:
     """The essential packages, `names` and what they depend on, as files while the block runs.
 
-    Sorted by name.  The files are kept for other root file systems.  FetchError where they
+    Sorted by file.  The files are kept for other root file systems.  FetchError where they
     cannot be had; UserError names one that is not there.
     """
     archive = Archive(arch.debian, release)
@@ -122,14 +106,14 @@ def fetched(
                 files = archive.download_closure(wanted, update, release.name)
             except FetchError:
                 raise err from None
-        yield tuple(Package(it.package, it.version, file) for file, it in sorted(files.items()))
+        yield dict(sorted(files.items()))
 
 
-def unpack(packages: Sequence[Package], tree: Tree, update: Update) -> None:
+def unpack(packages: Mapping[Path, Candidate], tree: Tree, update: Update) -> None:
     """Adds the packages' files without those that no workload reads; runs nothing."""
-    for number, package in enumerate(packages):
-        update(number / len(packages), f"unpacking {package.name}")
-        with file_tree(package.file, "Delete it and try again.") as tar:
+    for number, (file, package) in enumerate(packages.items()):
+        update(number / len(packages), f"unpacking {package.package}")
+        with file_tree(file, "Delete it and try again.") as tar:
             for info in tar:
                 if not _DROPPED.fullmatch(info.name.removeprefix("./")):
                     tree.member(tar, info)
@@ -161,7 +145,7 @@ def build_userland(
             facts = {
                 "size_bytes": len(archive),
                 "unpacked_bytes": tree.unpacked_bytes(),
-                "packages": [[package.name, package.version] for package in packages],
+                "packages": [[it.package, it.version] for it in packages.values()],
                 "sha256": hashlib.sha256(archive).hexdigest(),
             }
             # The description comes last: where it is there, both are whole.
@@ -202,7 +186,7 @@ def check_machine(memory: int) -> None:
 
 def _make_tree(
     arch: Arch, workload: Workload, release: Release, update: Update
-) -> tuple[Tree, tuple[Package, ...]]:
+) -> tuple[Tree, Mapping[Path, Candidate]]:
     tree = Tree()
     with fetched(arch, release, workload.packages, update) as packages:
         begin(tree)
@@ -214,7 +198,7 @@ def _make_tree(
 
 def _make_tree_with_program(
     arch: Arch, workload: Workload, release: Release, update: Update
-) -> tuple[Tree, tuple[Package, ...]]:
+) -> tuple[Tree, Mapping[Path, Candidate]]:
     """The tree with the packages, and one more of the program's name if none of them has it."""
     tree, packages = _make_tree(arch, workload, release, update)
     program = workload.program

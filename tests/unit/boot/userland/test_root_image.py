@@ -16,7 +16,6 @@ from kentry.boot.userland import root_image
 from kentry.boot.userland.file_tree import Tree
 from kentry.boot.userland.root_image import (
     ESSENTIAL,
-    Package,
     build_userland,
     check_machine,
     fetched,
@@ -36,10 +35,20 @@ ARM64, RISCV64 = find_arch("arm64"), find_arch("riscv64")
 BOOKWORM = RELEASES[0]
 
 
-class Root:
-    """An archive with three packages; a suite of None is the ordinary way, which may fail."""
+CONTENTS = {
+    "coreutils": {"./bin/ls": b"", "./bin/true": b""},
+    "dash": {"./bin/dash": b"x" * 1000, "./usr/share/doc/dash/copyright": b"y"},
+    "fio": {"./usr/bin/fio": b"x"},
+    "units": {"./lib/systemd/system/cron.service": b"[Install]\nWantedBy=multi-user.target\n"},
+}
+WANTED = ("coreutils", "dash", "units")
 
-    there: tuple[str, ...] = ("sed", "grep", "hello", "usr-is-merged")
+
+class Root:
+    """An archive with all packages but "nonsense"; a suite of None is the ordinary way."""
+
+    folder: Path
+    asked: list[tuple[str, ...]]  # the packages each time, without those that are always wanted
     broken: tuple[str | None, ...] = ()
 
     def __init__(self, arch: str, release: Any) -> None:
@@ -52,29 +61,41 @@ class Root:
     def download_closure(
         self, packages: Sequence[str], update: Update, suite: str | None = None
     ) -> dict[Path, Candidate]:
-        if missing := set(packages) - set(self.there):
-            raise UserError(f"no '{missing.pop()}'", "")
+        self.asked.append(tuple(name for name in packages if name not in (*WANTED, MERGED)))
+        if "nonsense" in packages:
+            raise UserError("no 'nonsense'", "")
         if suite in self.broken:
             raise FetchError(f"no {suite}", "")
         version = "1:2-3" if suite is None else "0-1"
-        found = [Candidate(name, version, "", 1, "", "arm64") for name in packages]
-        return {Path(f"/x/{it.package}.deb"): it for it in found}
+        files = {name: CONTENTS.get(name, {"./x": b""}) for name in packages}
+        return {
+            fakes.deb(self.folder / f"{name}.deb", own, Package=name): package(name, version)
+            for name, own in files.items()
+        }
+
+
+MERGED = "usr-is-merged"
 
 
 @pytest.fixture(autouse=True)
-def root(monkeypatch: pytest.MonkeyPatch) -> type[Root]:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Root]:
     class Fresh(Root):
-        pass
+        folder, asked = tmp_path, []
 
     monkeypatch.setattr(root_image, "Archive", Fresh)
-    monkeypatch.setattr(root_image, "ESSENTIAL", ("sed", "grep"))
+    monkeypatch.setattr(root_image, "ESSENTIAL", WANTED)
     return Fresh
 
 
+def package(name: str, version: str = "1") -> Candidate:
+    return Candidate(name, version, "", 1, "", "arm64")
+
+
 def test_essential_packages_are_fetched_too(said: Said) -> None:
-    with fetched(ARM64, BOOKWORM, ["hello", "sed"], said) as packages:
-        assert [package.name for package in packages] == ["grep", "hello", "sed", "usr-is-merged"]
-        assert packages[0].version == "1:2-3"
+    with fetched(ARM64, BOOKWORM, ["hello", "dash"], said) as packages:
+        names = [package.package for package in packages.values()]
+        assert names == ["coreutils", "dash", "hello", "units", MERGED]
+        assert {package.version for package in packages.values()} == {"1:2-3"}
     assert {"libc-bin", "dash", "coreutils", "mawk", "base-passwd"} <= set(ESSENTIAL)
 
 
@@ -89,7 +110,7 @@ def test_a_missing_package_is_named(said: Said, root: type[Root]) -> None:
     # Without its updates the release itself is used.
     root.broken = (None,)
     with fetched(ARM64, BOOKWORM, ["hello"], said) as packages:
-        assert {package.version for package in packages} == {"0-1"}
+        assert {package.version for package in packages.values()} == {"0-1"}
 
 
 def test_the_default_release_is_the_oldest_with_kernels_for_the_architecture() -> None:
@@ -122,7 +143,7 @@ def test_files_that_no_workload_reads_are_left_out(tree: Tree, tmp_path: Path, s
     ]
     files = dict.fromkeys([*kept, *dropped, "./usr/lib/gcc/a/12/libgcc.a"], b"x")
     file = fakes.deb(tmp_path / "gcc_1_arm64.deb", files, Package="gcc")
-    unpack([Package("gcc", "1", file)], tree, said)
+    unpack({file: package("gcc")}, tree, said)
     found = {f"./{path}" for path in tree if path in tree and tree.read(path)}
     assert found == {*kept, "./usr/lib/gcc/a/12/libgcc.a"}
     assert said == ["unpacking gcc"]
@@ -132,56 +153,29 @@ def test_a_package_cannot_leave_the_tree(tree: Tree, tmp_path: Path, said: Said)
     file = fakes.deb(tmp_path / "a_1_arm64.deb", {"./a": b"x" * 100000}, Package="a")
     file.write_bytes(file.read_bytes()[:-60])
     with pytest.raises(UserError, match=r"a_1_arm64\.deb"):
-        unpack([Package("a", "1", file)], tree, said)
+        unpack({file: package("a")}, tree, said)
     files = {"./out": f"-> {tmp_path}".encode(), "./out/evil": b"x"}
     file = fakes.deb(tmp_path / "a_1_arm64.deb", files, Package="a")
-    unpack([Package("a", "1", file)], tree, said)
+    unpack({file: package("a")}, tree, said)
     assert not (tmp_path / "evil").exists()
     file = fakes.deb(tmp_path / "b_1_arm64.deb", {"../evil": b"x"}, Package="b")
     with pytest.raises(UserError, match=r"'\.\.'"):
-        unpack([Package("b", "1", file)], tree, said)
+        unpack({file: package("b")}, tree, said)
 
 
 MEMORY = 512
-
-
-@pytest.fixture(autouse=True)
-def fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What was fetched, each time; the packages are dash and systemd's unit folder."""
-    made: list[tuple[str, ...]] = []
-    unit = b"[Install]\nWantedBy=multi-user.target\n"
-    contents = {
-        "dash": {"./bin/dash": b"x" * 1000, "./usr/share/doc/dash/copyright": b"y"},
-        "units": {"./lib/systemd/system/cron.service": unit},
-        "coreutils": {"./bin/ls": b"", "./bin/true": b""},
-    }
-    others = {"fio": {"./usr/bin/fio": b"x"}, "hollow": {"./usr/lib/hollow": b""}}
-
-    @contextlib.contextmanager
-    def fetched(*words: Any) -> Iterator[tuple[Package, ...]]:
-        made.append(tuple(words[2]))
-        if "nonsense" in words[2]:
-            raise UserError("no package 'nonsense'", "Name another package.")
-        having = {**contents, **{name: others[name] for name in words[2] if name in others}}
-        yield tuple(
-            Package(name, "1", fakes.deb(tmp_path / f"{name}.deb", files, Package=name))
-            for name, files in having.items()
-        )
-
-    monkeypatch.setattr(root_image, "fetched", fetched)
-    return made
 
 
 def make(workload: Workload, said: Said, memory: int = MEMORY) -> TracedWorkload:
     return build_userland(ARM64, workload, RELEASES[0], memory, said)
 
 
-def test_what_an_image_holds(said: Said, tmp_path: Path, fetches: list[tuple[str, ...]]) -> None:
+def test_what_an_image_holds(said: Said, tmp_path: Path, root: type[Root]) -> None:
     folder = tmp_path / "data"
     (folder / "sub").mkdir(parents=True)
     (folder / "sub/file").write_text("content")
     userland = make(find_workload(["ls", "-l"], [Copy(folder, "/data")], ["acl"]), said)
-    assert fetches == [("acl",)]
+    assert root.asked == [("acl",)]
     found = rows([userland.initramfs.read_bytes()])
     assert found["init"].data == found["kentry/runner"].data == runner_file(ARM64).read_bytes()
     assert found["init"].mode & 0o777 == 0o755
@@ -198,20 +192,20 @@ def test_what_an_image_holds(said: Said, tmp_path: Path, fetches: list[tuple[str
     assert described["initramfs_bytes"] == userland.initramfs.stat().st_size
     assert described["command"][-2:] == ["ls", "-l"]
     assert (described["name"], described["release"]) == ("command", "bookworm")
-    assert described["packages"] == {"dash": "1", "units": "1", "coreutils": "1"}
+    assert described["packages"] == dict.fromkeys((*WANTED, MERGED, "acl"), "1:2-3")
 
 
 def test_a_program_that_no_package_has_comes_with_the_package_of_its_name(
-    said: Said, fetches: list[tuple[str, ...]]
+    said: Said, root: type[Root]
 ) -> None:
     userland = make(find_workload(["fio", "--version"], packages=["acl"]), said)
-    assert fetches == [("acl",), ("acl", "fio")]
+    assert root.asked == [("acl",), ("acl", "fio")]
     assert "usr/bin/fio" in rows([userland.initramfs.read_bytes()])
-    assert userland.description["packages"]["fio"] == "1"
+    assert userland.description["packages"]["fio"] == "1:2-3"
     # As a script, too; but not what is there already.
     for line in ("fio --version | cat", "ls | fio"):
         make(find_workload([line]), said)
-    assert fetches[2:] == [(), ("fio",), ()]
+    assert root.asked[2:] == [(), ("fio",), ()]
 
 
 @pytest.mark.parametrize(
@@ -219,14 +213,14 @@ def test_a_program_that_no_package_has_comes_with_the_package_of_its_name(
     [["nonsense", "-v"], ["nonsense"], ["hollow"], ["No-Package"], ["./absent"], ["/bin/absent"]],
 )
 def test_a_program_that_is_nowhere_is_an_error(
-    words: list[str], said: Said, cache: Path, fetches: list[tuple[str, ...]]
+    words: list[str], said: Said, cache: Path, root: type[Root]
 ) -> None:
     with pytest.raises(UserError, match=re.escape(f"'{words[0]}'")) as raised:
         make(find_workload(words), said)
     assert "bookworm" in raised.value.sentence
     assert "--packages" in raised.value.remedy and "--copy" in raised.value.remedy
     assert not list(cache.rglob("*.cpio"))
-    assert len(fetches) == (2 if words[0] in ("nonsense", "hollow") else 1)
+    assert len(root.asked) == (2 if words[0] in ("nonsense", "hollow") else 1)
 
 
 def test_a_program_may_be_copied_or_have_a_path(said: Said, tmp_path: Path) -> None:
@@ -276,19 +270,19 @@ def test_systemd_takes_the_runners_place_as_init(said: Said) -> None:
 
 
 def test_an_image_is_made_once_for_the_same_input(
-    said: Said, tmp_path: Path, fetches: list[tuple[str, ...]], cache: Path
+    said: Said, tmp_path: Path, root: type[Root], cache: Path
 ) -> None:
     program = tmp_path / "program"
     program.write_text("one")
     workload = find_workload(["true"], [Copy(program, "/root/program")])
     first = make(workload, said)
     assert make(workload, said) == first
-    assert len(fetches) == 1
+    assert len(root.asked) == 1
     program.write_text("two")
     assert make(workload, said).initramfs != first.initramfs
     program.write_text("one")
     assert make(workload, said) == first
-    assert len(fetches) == 2
+    assert len(root.asked) == 2
     # What has been cut short since, or has another byte or number in it, is made again, the same.
     description = first.initramfs.with_suffix(".json")
     content, text = first.initramfs.read_bytes(), description.read_text()
