@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, operand, option
-from kentry.errors import EXIT_DONE
 from kentry.kernels.config import entry_options, parse_options
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
@@ -44,7 +43,7 @@ class Options(measuring.CachedOptions):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Measures the base and each option, or each mitigation; prints the table."""
     if options.mitigations:
         ablation = ablate_mitigations(options.unit(options.spec, fresh=options.fresh))
@@ -55,7 +54,6 @@ def run(options: Options) -> int:
         lambda: ablation_layout(ablation, options.verbose, options.rows_shown),
         lambda: ablation,
     )
-    return EXIT_DONE
 
 
 def _of_options(options: Options) -> Ablation:

@@ -100,7 +100,7 @@ _OF_OTHERS = {
         any(map(is_spec, options.inputs())) or bool(getattr(options, "core", ()))
     )
 }
-_CACHED = {
+_PLANNED = A_KERNEL | {
     "with --fresh: its lines leave what they measure in the cache": lambda options: (
         not getattr(options, "fresh", False)
     )
@@ -127,10 +127,10 @@ class KernelOptions(options.MeasuredOptions):
         " the source such as arch/arm64/configs/defconfig; and"
         " options on top of it, such as CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
-    timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
-    on: str | None = options.option("--on EXECUTOR", needs=A_KERNEL, **options.ON)
-    plan: Path | None = options.option("--plan FILE", needs=A_KERNEL | _CACHED, **options.PLAN)
-    no_sandbox: bool = options.flag("--no-sandbox", needs=_OF_OTHERS, **options.NO_SANDBOX)
+    timeout: float | None = options.anywhere("timeout", A_KERNEL)
+    on: str | None = options.anywhere("on", A_KERNEL)
+    plan: Path | None = options.anywhere("plan", _PLANNED)  # noqa: RUF009  a field
+    no_sandbox: bool = options.anywhere("no_sandbox", _OF_OTHERS)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""
@@ -168,7 +168,7 @@ class MeasureOptions(KernelOptions):
     case: tuple[str, ...] = options.list_option("--case CASE,...", **CASE)
     cpu: str | None = options.option("--cpu CPU", needs=A_KERNEL, **CPU)
     append: str | None = options.option("--append WORDS", needs=A_KERNEL | A_LINUX, **APPEND)
-    emulator: str | None = options.option("--emulator QEMU", needs=A_KERNEL, **options.EMULATOR)
+    emulator: str | None = options.anywhere("emulator", A_KERNEL)
 
     def case_words(self, arch: Arch) -> list[str]:
         """Returns the words for catalogue.choose()."""
@@ -219,7 +219,7 @@ class MeasureOptions(KernelOptions):
 class CachedOptions(MeasureOptions):
     """How to measure a kernel, for a command that takes recordings from the cache."""
 
-    fresh: bool = options.flag("--fresh", needs=A_KERNEL, **options.FRESH)
+    fresh: bool = options.anywhere("fresh", A_KERNEL)
 
 
 @dataclass(frozen=True, kw_only=True)
