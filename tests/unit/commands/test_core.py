@@ -136,8 +136,9 @@ def test_a_processor_without_the_length_that_a_case_names(
 ) -> None:
     """128 is arm64's own default, which a case's name leaves out."""
     words = ("record", "debian:6.12", "--arch", "arm64", "--case", "getppid+vec=once+vl=128")
-    status, _, err = printed(capsys, *words, "--cpu", "neoverse-v1")
-    assert status == 2 and "neoverse-v1 has no vectors of 128 bits" in err
+    for name in ("--cpu", "--core"):
+        status, _, err = printed(capsys, *words, name, "neoverse-v1")
+        assert status == 2 and "neoverse-v1 has no vectors of 128 bits" in err
 
 
 def test_a_recording_of_another_processor_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
