@@ -232,10 +232,12 @@ def test_every_other_mistake_stops_a_bisection(words: list[str]) -> None:
 
 
 def test_an_output_that_cannot_be_written_stops_a_bisection() -> None:
-    command = [sys.executable, "-m", "kentry", "check", "new.json", "--bisect", "--budget", BUDGETS]
+    command = [sys.executable, "-m", "kentry", "check", "new.json", "--bisect", "--budget"]
     BUDGETS.write_text("[arm64]\ngetppid = 311\n")
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [*command, str(BUDGETS)], stdout=full, stderr=subprocess.PIPE, check=False
+        )
     assert done.returncode == 128
 
 
