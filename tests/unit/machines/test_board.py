@@ -11,7 +11,7 @@ import pytest
 
 from kentry.errors import MachineError
 from kentry.machines import machine
-from kentry.machines.board import BoardMachine, open_board
+from kentry.machines.board import BoardMachine
 from kentry.machines.machine import CommandResult, MachineOptions
 from kentry.machines.open import open_machine
 from tests.processes import awaited
@@ -85,7 +85,7 @@ def test_a_probe_goes_by_the_way_that_a_driver_has_for_files(tmp_path: Path, pro
 
 
 def test_a_command_has_its_status_and_both_outputs(tmp_path: Path, probe: Path) -> None:
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+    with open_machine("board:x", options(tmp_path, SERIAL)) as place:
         result = place.run_command(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"], 20)
         assert (result.status, result.stdout, result.stderr) == (3, "a  b\n", "c\n")
         with pytest.raises(MachineError, match="'sleep' on board:x"):
@@ -107,7 +107,7 @@ def test_a_probe_without_an_end_is_one_sentence_and_its_lines_are_kept(
     probe.write_text(f"#!/bin/sh\n{body}\n")
     lines: list[str] = []
     with (
-        open_board("board:x", options(tmp_path, SERIAL)) as place,
+        open_machine("board:x", options(tmp_path, SERIAL)) as place,
         pytest.raises(MachineError, match=words),
     ):
         place.run_probe((), 1, lines.append)
@@ -116,7 +116,7 @@ def test_a_probe_without_an_end_is_one_sentence_and_its_lines_are_kept(
 
 def test_a_folder_that_vanished_is_made_again(tmp_path: Path, probe: Path, folder: Path) -> None:
     lines: list[str] = []
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+    with open_machine("board:x", options(tmp_path, SERIAL)) as place:
         place.run_probe((), 20, lines.append)
         (made,) = folder.iterdir()
         made.rename(tmp_path / "elsewhere")
@@ -126,7 +126,7 @@ def test_a_folder_that_vanished_is_made_again(tmp_path: Path, probe: Path, folde
 
 def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) -> None:
     text = f"{SERIAL}      TwoKernels: {{}}\n"
-    with open_board("board:x", options(tmp_path, text)) as place:
+    with open_machine("board:x", options(tmp_path, text)) as place:
         assert isinstance(place, BoardMachine)
         assert place.states == ("unknown", "off", "shell", "shell_next")
         place.boot("shell_next", lambda fraction, now: None)
@@ -136,7 +136,7 @@ def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) 
 
 
 def test_a_command_that_ends_the_machine_is_not_waited_for(tmp_path: Path, probe: Path) -> None:
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+    with open_machine("board:x", options(tmp_path, SERIAL)) as place:
         assert isinstance(place, BoardMachine)
         place.leave(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"])
         assert place.left() is None
@@ -207,7 +207,7 @@ def test_a_file_that_never_arrives_whole_is_one_sentence(
 def test_no_command_is_longer_than_a_shells_line(tmp_path: Path, probe: Path) -> None:
     probe.write_bytes(PROBE.encode() + b"#" + os.urandom(30000).replace(b"\n", b""))
     lines: list[str] = []
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
+    with open_machine("board:x", options(tmp_path, SERIAL)) as place:
         place.run_probe(("a'b", "=".join(["long"] * 1000)), 20, lines.append)
         assert isinstance(place, BoardMachine)
         commands = place._command.commands
