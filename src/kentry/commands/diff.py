@@ -9,13 +9,7 @@ from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import ALL, compare, with_paths_and_samples
-from kentry.errors import (
-    EXIT_DONE,
-    EXIT_REGRESSION,
-    EXIT_UNDECIDED,
-    KentryError,
-    UserError,
-)
+from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
 from kentry.kernels.resolve import resolve
 from kentry.progress import progress
 from kentry.results.document import schema_of
@@ -32,11 +26,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(
-    userland.ProgramOptions,
-    measuring.CachedOptions,
-    measuring.CoreOptions,
-):
+class Options(userland.ProgramOptions, measuring.CachedOptions, measuring.CoreOptions):
     """What `kentry diff` takes."""
 
     old: str = operand(
@@ -101,9 +91,7 @@ def _programs(options: Options) -> tuple[Sequence[Workload], Sequence[Workload]]
     ran = list(map(_is_workload, sides))
     if not any(ran) and options.program is None:
         return None
-    for name in ("case", "metric", "core"):
-        if getattr(options, name):
-            raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
+    options.refuse_with_program("case", "metric", "core")
     if all(ran) and options.program is None:
         return [read_workload(Path(options.old))], [read_workload(Path(options.new))]
     if not all(map(measuring.is_spec, sides)):

@@ -29,9 +29,7 @@ class Options(ResultOptions):
     )
     output: Path | None = path_option("-o", "--output DIR", help="write a recording for each side")
     arch: str = option(
-        "--arch ARCH",
-        default="",
-        help="the architecture it was measured on; -o needs it",
+        "--arch ARCH", default="", help="the architecture it was measured on; -o needs it"
     )
 
 

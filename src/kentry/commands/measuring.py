@@ -49,7 +49,7 @@ ARCH: dict[str, Any] = {
 }
 CPU: dict[str, Any] = {
     "help": "the emulated processor: a name, such as cortex-a76, rpi5 or skylake (docs/reference/"
-    "processors.md), or QEMU's own MODEL,property=...; max by default, all that QEMU emulates",
+    "processors.md), or QEMU's own MODEL,property=...; max by default, all that QEMU emulates"
 }
 APPEND: dict[str, Any] = {
     "group": options.RARE,
@@ -68,7 +68,7 @@ MEMORY: dict[str, Any] = {
 }
 METRIC: dict[str, Any] = {
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
-    " ..., or all",
+    " ..., or all"
 }
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts; more contexts would take minutes.

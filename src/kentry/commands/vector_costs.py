@@ -7,14 +7,7 @@ from pathlib import Path
 from kentry.arch import find_arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import (
-    ResultOptions,
-    anywhere,
-    flag,
-    operand,
-    option,
-    path_option,
-)
+from kentry.commands.options import ResultOptions, anywhere, flag, operand, option, path_option
 from kentry.commands.settings import default_arch, default_cpu
 from kentry.count.catalogue import choose
 from kentry.errors import UserError

@@ -42,8 +42,4 @@ def run(options: Options) -> None:
 
     trace = read_trace(options.trace)
     usage = statistics(trace, options.unit)
-    emit(
-        options,
-        lambda: statistics_layout(trace, usage),
-        lambda: statistics_to_json(trace, usage),
-    )
+    emit(options, lambda: statistics_layout(trace, usage), lambda: statistics_to_json(trace, usage))

@@ -202,11 +202,7 @@ class KvmMachine(Machine):
         initrd = kept_file("initramfs", build_initramfs(self.probe, listed))
         argv = [
             *machine_argv(
-                emulator,
-                self.arch,
-                self._processor,
-                _MEMORY_MIB,
-                accelerator=accelerator,
+                emulator, self.arch, self._processor, _MEMORY_MIB, accelerator=accelerator
             ),
             *boot_argv(self.kernel, initrd, [*self._kernel_words, "--", *short]),
         ]

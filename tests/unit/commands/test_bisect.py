@@ -218,13 +218,7 @@ CROSSED = "base=10 t1=10 m0=10:base good=15 m2=15 m3=15 t3=15:t1,m3 t2=18 merge=
     ],
 )
 def test_branches_are_searched_where_they_have_the_change(
-    rows: str,
-    good: str,
-    words: str,
-    culprits: list[str],
-    delta: int,
-    doubt: str,
-    tree: Tree,
+    rows: str, good: str, words: str, culprits: list[str], delta: int, doubt: str, tree: Tree
 ) -> None:
     commits = tree.graph(rows)
     found = tree.found(commits[good], *words.split())

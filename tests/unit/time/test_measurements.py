@@ -302,9 +302,7 @@ def _few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def booted(
-    place: FakePlace,
-    schedule: Schedule = TIMED,
-    both: tuple[KernelRuns, KernelRuns] | None = None,
+    place: FakePlace, schedule: Schedule = TIMED, both: tuple[KernelRuns, KernelRuns] | None = None
 ) -> tuple[Ending, tuple[KernelRuns, KernelRuns]]:
     both = both or (KernelRuns("6.1"), KernelRuns("6.12"))
     settings = Settings(turns=2, blocks=4, seed=7)
