@@ -4,7 +4,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from kentry.machines.open import open_machine
 from kentry.results.recording import read_recording
 from kentry.time import preflight
 from tests.builders import validate
-from tests.places import BLOCK_CALLS, COUNTERS, FakePlace, opened
+from tests.places import BLOCK_CALLS, COUNTERS, FakePlace
 
 NS = {"getppid": 80.0, "getpid": 80.8, "invalid": 60.0, "read": 120.0}
 
@@ -54,7 +54,7 @@ def stat(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     stat = Stat(capsys)
 
     def open_it(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
-        return opened(stat.place) if stat.place else open_machine(text, options)
+        return closing(stat.place) if stat.place else open_machine(text, options)
 
     monkeypatch.setattr("kentry.commands.stat.open_machine", open_it)
     # What changes on the machine is read at once.
