@@ -10,7 +10,6 @@ from kentry.kernels.config import entry_options, parse_options
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.progress import progress
-from kentry.results.studies import Ablation
 from kentry.show.studies import ablation_layout
 from kentry.study.ablation import ablate, ablate_mitigations
 
@@ -48,18 +47,14 @@ def run(options: Options) -> None:
     if options.mitigations:
         ablation = ablate_mitigations(options.unit(options.spec, fresh=options.fresh))
     else:
-        ablation = _of_options(options)
+        candidates = parse_options(options.options) if options.options else entry_options()
+        unit = options.unit(options.spec, fresh=options.fresh)
+        request = unit.request.chosen(parse(options.spec).options)
+        with progress(options.spec) as update:
+            unit = replace(unit, source=resolve_source(options.spec, update), request=request)
+        ablation = ablate(unit, candidates, named=bool(options.options))
     emit(
         options,
         lambda: ablation_layout(ablation, options.verbose, options.rows_shown),
         lambda: ablation,
     )
-
-
-def _of_options(options: Options) -> Ablation:
-    candidates = parse_options(options.options) if options.options else entry_options()
-    unit = options.unit(options.spec, fresh=options.fresh)
-    request = unit.request.chosen(parse(options.spec).options)
-    with progress(options.spec) as update:
-        unit = replace(unit, source=resolve_source(options.spec, update), request=request)
-    return ablate(unit, candidates, named=bool(options.options))

@@ -44,7 +44,16 @@ class Options(userland.ProgramOptions, measuring.CachedOptions, measuring.CoreOp
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
     if boots := _programs(options):
-        return _compare_programs(options, *boots)
+        from kentry.compare.workload import compare_workloads
+        from kentry.show.workload_comparison import workload_comparison_layout
+
+        of_program = compare_workloads(*boots)
+        emit(
+            options,
+            lambda: workload_comparison_layout(of_program, options.rows_shown),
+            lambda: of_program,
+        )
+        return _status(options, of_program.verdicts)
     options.check_cores()
     old, new, names = measuring.obtain_both(
         (options.old, options.new), options, fresh=options.fresh
@@ -112,17 +121,3 @@ def _boots(options: Options, spec: str) -> Sequence[Workload]:
     with progress(f"running {program.workload.name} on {spec}") as update:
         kernel = resolve(spec, arch, update, options.request())
         return run_program(kernel, arch, program, update, reuse=not options.fresh)
-
-
-def _compare_programs(options: Options, old: Sequence[Workload], new: Sequence[Workload]) -> int:
-    """Compares the boots of both sides, prints."""
-    from kentry.compare.workload import compare_workloads
-    from kentry.show.workload_comparison import workload_comparison_layout
-
-    comparison = compare_workloads(old, new)
-    emit(
-        options,
-        lambda: workload_comparison_layout(comparison, options.rows_shown),
-        lambda: comparison,
-    )
-    return _status(options, comparison.verdicts)
