@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A place that takes no time: it says what a probe would say of a machine whose times are known."""
 
-import contextlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -169,12 +168,3 @@ class FakePlace(Machine):
             yield f"h {at} {4 * ns + TIMER_NS} {rare}"
         yield f"h {at} {1000 * ns + TIMER_NS} 1"
         yield f"e {at} {TIMER_NS} {calls // 16 + 1}"
-
-
-@contextlib.contextmanager
-def opened(place: FakePlace) -> Iterator[FakePlace]:
-    """As open_machine() has it."""
-    try:
-        yield place
-    finally:
-        place.close()

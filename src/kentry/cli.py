@@ -263,7 +263,7 @@ def _run(argv: list[str]) -> int:
     code: int = EXIT_DONE
     # A plan ends the block before the command's end.
     with _performed_on(chosen, words):
-        code = command.run(chosen)
+        code = command.run(chosen) or EXIT_DONE
     sys.stdout.flush()
     interrupt.check()
     if summary := took():

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from kentry.commands import measuring
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, operand, option
-from kentry.errors import EXIT_DONE
 from kentry.kernels.config import entry_options, parse_options
 from kentry.kernels.resolve import resolve_source
 from kentry.kernels.spec import parse
 from kentry.progress import progress
-from kentry.results.studies import Ablation
 from kentry.show.studies import ablation_layout
 from kentry.study.ablation import ablate, ablate_mitigations
 
@@ -44,24 +42,19 @@ class Options(measuring.CachedOptions):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Measures the base and each option, or each mitigation; prints the table."""
     if options.mitigations:
         ablation = ablate_mitigations(options.unit(options.spec, fresh=options.fresh))
     else:
-        ablation = _of_options(options)
+        candidates = parse_options(options.options) if options.options else entry_options()
+        unit = options.unit(options.spec, fresh=options.fresh)
+        request = unit.request.chosen(parse(options.spec).options)
+        with progress(options.spec) as update:
+            unit = replace(unit, source=resolve_source(options.spec, update), request=request)
+        ablation = ablate(unit, candidates, named=bool(options.options))
     emit(
         options,
         lambda: ablation_layout(ablation, options.verbose, options.rows_shown),
         lambda: ablation,
     )
-    return EXIT_DONE
-
-
-def _of_options(options: Options) -> Ablation:
-    candidates = parse_options(options.options) if options.options else entry_options()
-    unit = options.unit(options.spec, fresh=options.fresh)
-    request = unit.request.chosen(parse(options.spec).options)
-    with progress(options.spec) as update:
-        unit = replace(unit, source=resolve_source(options.spec, update), request=request)
-    return ablate(unit, candidates, named=bool(options.options))

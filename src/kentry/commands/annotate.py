@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import operand, option
-from kentry.errors import EXIT_DONE, UserError
+from kentry.errors import UserError
 from kentry.path.annotation import annotate
 from kentry.show.paths import annotation_layout, path_layout
 
@@ -39,7 +39,7 @@ class Options(measuring.CoreOptions):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Obtains the recording and prints the modal path of each case, or two and their difference."""
     options = replace(options, case=options.case or ("getppid",))
     if options.new is not None:
@@ -51,7 +51,7 @@ def run(options: Options) -> int:
         old, new, names = measuring.obtain_both((options.what, options.new), options)
         comparison = compare_paths(old, new, names or [case.name for case in old.cases])
         emit(options, lambda: path_layout(comparison, options.context), lambda: comparison)
-        return EXIT_DONE
+        return
     options.check_cores()
     recording = measuring.obtain(options.what, options)
     # A spec is measured for the chosen cases alone.
@@ -60,4 +60,3 @@ def run(options: Options) -> int:
     recording = options.with_misses(options.with_estimates(recording, names), names)
     annotation = annotate(recording, names)
     emit(options, lambda: annotation_layout(annotation), lambda: annotation)
-    return EXIT_DONE

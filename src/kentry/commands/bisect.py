@@ -144,10 +144,8 @@ def run(options: Options) -> int:
     """Searches, or goes on, or prints what was done; 3 where no commit can be named."""
     state = commits.State(options.tree)
     if options.log:
-        steps, provisional = (
-            commits.steps_in(state.folder),
-            commits.provisional_in(state.folder),
-        )
+        steps = commits.steps_in(state.folder)
+        provisional = commits.provisional_in(state.folder)
         if not steps:
             raise state.absent()
         shown = {"steps": steps, **({"provisional": provisional} if provisional else {})}

@@ -14,7 +14,6 @@ from kentry.commands.options import flag, operand, option, path_option
 from kentry.count.program import program_recording
 from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_SKIP, EXIT_UNDECIDED, UserError
 from kentry.results.document import schema_of
-from kentry.results.recording import Recording
 from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.results.workload import read_workload
 from kentry.show.comment import comment
@@ -74,7 +73,11 @@ def run(options: Options) -> int:
     budgets = read_budgets(options.budget)
     recording, program = None, None
     if not measuring.is_spec(options.subject):
-        recording = _read(options)
+        if schema_of(Path(options.subject)).startswith("kentry/workload/"):
+            # Of the one boot of a program.
+            recording = program_recording([read_workload(Path(options.subject))], {})
+        else:
+            recording = measuring.obtain(options.subject, options)
     elif program := options.find_program(options.find_arch(), options.subject):
         options.refuse_with_program("case")
     arch = str(recording.kernel["arch"]) if recording else options.find_arch().name
@@ -116,10 +119,3 @@ def _writer(name: str) -> Callable[[Check], str]:
         formats = f"{', '.join(_FORMATS)}, and kcidb:ORIGIN with your name at KernelCI"
         raise UserError(f"Unknown format '{name}'.", f"Formats: {formats} (a-z, 0-9, _).")
     return _FORMATS[name]
-
-
-def _read(options: Options) -> Recording:
-    """The recording in the file, or that of the one boot of a program."""
-    if schema_of(Path(options.subject)).startswith("kentry/workload/"):
-        return program_recording([read_workload(Path(options.subject))], {})
-    return measuring.obtain(options.subject, options)

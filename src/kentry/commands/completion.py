@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from kentry.commands import emit
 from kentry.commands.options import Common, operand
-from kentry.errors import EXIT_DONE
 
 EXAMPLES = (
     "kentry completion bash > ~/.local/share/bash-completion/completions/kentry",
@@ -21,10 +20,9 @@ class Options(Common):
     shell: str = operand(metavar="SHELL", choices=("bash", "zsh", "fish"), help="bash, zsh or fish")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Prints the shell's code, which runs kentry for each completion."""
     from argcomplete.shell_integration import shellcode
 
     code = shellcode(["kentry"], shell=options.shell)
     emit.write(code, emit.NEVER, paged=False)
-    return EXIT_DONE

@@ -9,13 +9,7 @@ from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import flag, list_option, operand
 from kentry.compare.counted import ALL, compare, with_paths_and_samples
-from kentry.errors import (
-    EXIT_DONE,
-    EXIT_REGRESSION,
-    EXIT_UNDECIDED,
-    KentryError,
-    UserError,
-)
+from kentry.errors import EXIT_DONE, EXIT_REGRESSION, EXIT_UNDECIDED, KentryError, UserError
 from kentry.kernels.resolve import resolve
 from kentry.progress import progress
 from kentry.results.document import schema_of
@@ -32,11 +26,7 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(
-    userland.ProgramOptions,
-    measuring.CachedOptions,
-    measuring.CoreOptions,
-):
+class Options(userland.ProgramOptions, measuring.CachedOptions, measuring.CoreOptions):
     """What `kentry diff` takes."""
 
     old: str = operand(
@@ -54,7 +44,16 @@ class Options(
 def run(options: Options) -> int:
     """Obtains both sides, compares, prints."""
     if boots := _programs(options):
-        return _compare_programs(options, *boots)
+        from kentry.compare.workload import compare_workloads
+        from kentry.show.workload_comparison import workload_comparison_layout
+
+        of_program = compare_workloads(*boots)
+        emit(
+            options,
+            lambda: workload_comparison_layout(of_program, options.rows_shown),
+            lambda: of_program,
+        )
+        return _status(options, of_program.verdicts)
     options.check_cores()
     old, new, names = measuring.obtain_both(
         (options.old, options.new), options, fresh=options.fresh
@@ -101,9 +100,7 @@ def _programs(options: Options) -> tuple[Sequence[Workload], Sequence[Workload]]
     ran = list(map(_is_workload, sides))
     if not any(ran) and options.program is None:
         return None
-    for name in ("case", "metric", "core"):
-        if getattr(options, name):
-            raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
+    options.refuse_with_program("case", "metric", "core")
     if all(ran) and options.program is None:
         return [read_workload(Path(options.old))], [read_workload(Path(options.new))]
     if not all(map(measuring.is_spec, sides)):
@@ -124,17 +121,3 @@ def _boots(options: Options, spec: str) -> Sequence[Workload]:
     with progress(f"running {program.workload.name} on {spec}") as update:
         kernel = resolve(spec, arch, update, options.request())
         return run_program(kernel, arch, program, update, reuse=not options.fresh)
-
-
-def _compare_programs(options: Options, old: Sequence[Workload], new: Sequence[Workload]) -> int:
-    """Compares the boots of both sides, prints."""
-    from kentry.compare.workload import compare_workloads
-    from kentry.show.workload_comparison import workload_comparison_layout
-
-    comparison = compare_workloads(old, new)
-    emit(
-        options,
-        lambda: workload_comparison_layout(comparison, options.rows_shown),
-        lambda: comparison,
-    )
-    return _status(options, comparison.verdicts)

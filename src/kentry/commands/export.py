@@ -7,7 +7,6 @@ from pathlib import Path
 
 from kentry.commands import measuring, values
 from kentry.commands.options import Common, operand, option, path_option
-from kentry.errors import EXIT_DONE
 from kentry.host.cache import write_atomically
 
 EXAMPLES = (
@@ -35,7 +34,7 @@ class Options(Common):
     output: Path | None = path_option("-o", "--output", help="write to FILE")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Read all files, then write; print on stderr what the format has no place for."""
     # These load numpy, and the parser of the whole command line must not.
     from kentry.show.export.formats import export_files
@@ -49,4 +48,3 @@ def run(options: Options) -> int:
         write_atomically(options.output, export.text)
     else:
         sys.stdout.write(export.text)
-    return EXIT_DONE

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.commands.emit import emit
-from kentry.commands.options import STORE, TextOptions, operand, path_option
-from kentry.errors import EXIT_DONE, UserError
+from kentry.commands.options import StoreOptions, path_option
+from kentry.errors import UserError
 from kentry.host.cache import no_space_is_an_error, write_atomically
 from kentry.progress import progress
 from kentry.show.blocks import Layout
@@ -19,14 +19,13 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TextOptions):
+class Options(StoreOptions):
     """What `kentry history` takes."""
 
-    store: str = operand(**STORE)
     output: Path | None = path_option("-o", "--output", help="write the pages into the folder FILE")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Writes each page that is new or says something else than before."""
     from kentry.show.history import site
     from kentry.study.history import history
@@ -47,4 +46,3 @@ def run(options: Options) -> int:
                 written += 1
     said = f"{folder / 'index.html'}: {written} of {total} pages written"
     emit(options, lambda: Layout("history", "", "", [said]))
-    return EXIT_DONE

@@ -8,7 +8,6 @@ from pathlib import Path
 from kentry.commands import values
 from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, operand, option, path_option
-from kentry.errors import EXIT_DONE
 from kentry.host.cache import no_space_is_an_error
 from kentry.importing.import_file import arch_name, import_file, recordings
 from kentry.results.recording import Recording, write_recording
@@ -30,13 +29,11 @@ class Options(ResultOptions):
     )
     output: Path | None = path_option("-o", "--output DIR", help="write a recording for each side")
     arch: str = option(
-        "--arch ARCH",
-        default="",
-        help="the architecture it was measured on; -o needs it",
+        "--arch ARCH", default="", help="the architecture it was measured on; -o needs it"
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Reads the files, writes a recording for each side of each, or none if one cannot be made."""
     arch = arch_name(options.arch)
     files = [import_file(file, arch) for file in options.files]
@@ -59,7 +56,6 @@ def run(options: Options) -> int:
         lambda: imported_layout(files, [str(file) for file in outputs]),
         lambda: imported_to_json(files),
     )
-    return EXIT_DONE
 
 
 def _file_name(text: str) -> str:

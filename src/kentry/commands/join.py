@@ -8,7 +8,6 @@ from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import TextOptions, operand, path_option
 from kentry.count.joining import with_times
-from kentry.errors import EXIT_DONE
 from kentry.results.recording import INSTRUCTIONS, read_recording, write_recording
 from kentry.show.blocks import Layout
 
@@ -32,7 +31,7 @@ class Options(TextOptions):
     output: Path = path_option("-o", "--output", required=True, help="write the recording to FILE")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Reads both, joins them, writes the recording and prints which cases have which metrics."""
     measuring.check_writable(options.output)
     counted, timed = read_recording(options.exact), read_recording(options.timed)
@@ -45,4 +44,3 @@ def run(options: Options) -> int:
     new = [caveat for caveat in both.caveats if caveat not in (*counted.caveats, *timed.caveats)]
     lines = [f"{metrics}: {', '.join(names)}" for metrics, names in cases.items()]
     emit(options, lambda: Layout("join", "", "", lines, new))
-    return EXIT_DONE

@@ -9,7 +9,7 @@ from pathlib import Path
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import operand, option, path_option
-from kentry.errors import EXIT_DONE, UserError
+from kentry.errors import UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels import debian, tree
 from kentry.kernels.spec import parse
@@ -66,7 +66,7 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
         return [f"tree:{self.tree}"] if self.range() else list(self.kernels)
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Measures, looks for changes, prints."""
     if options.picture:
         if options.picture.suffix.lower() != ".svg":
@@ -80,7 +80,6 @@ def run(options: Options) -> int:
     if options.picture:
         write_atomically(options.picture, standing_alone(log_chart(log).drawing))
     emit(options, lambda: log_layout(log, options.rows_shown, blocks=blocks), lambda: log)
-    return EXIT_DONE
 
 
 def _of_commits(options: Options, first: str, last: str) -> Log:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kentry.arch import ARCHES, Arch, find_arch
-from kentry.arch.processors import MAX, find_processor, processor_of_core
+from kentry.arch.processors import MAX, Processor, find_processor, processor_of_core
 from kentry.boot.emulator import check_append
 from kentry.boot.exact import ExactOptions
 from kentry.commands import options, settings, values
@@ -49,7 +49,7 @@ ARCH: dict[str, Any] = {
 }
 CPU: dict[str, Any] = {
     "help": "the emulated processor: a name, such as cortex-a76, rpi5 or skylake (docs/reference/"
-    "processors.md), or QEMU's own MODEL,property=...; max by default, all that QEMU emulates",
+    "processors.md), or QEMU's own MODEL,property=...; max by default, all that QEMU emulates"
 }
 APPEND: dict[str, Any] = {
     "group": options.RARE,
@@ -68,7 +68,7 @@ MEMORY: dict[str, Any] = {
 }
 METRIC: dict[str, Any] = {
     "help": "metrics to show beside instructions, with commas: loads, branches.taken, lines.data,"
-    " ..., or all",
+    " ..., or all"
 }
 # Windows that are counted for each case, and windows whose path is kept.  A matrix has many
 # cases, and more windows would not change its counts; more contexts would take minutes.
@@ -100,7 +100,7 @@ _OF_OTHERS = {
         any(map(is_spec, options.inputs())) or bool(getattr(options, "core", ()))
     )
 }
-_CACHED = {
+_PLANNED = A_KERNEL | {
     "with --fresh: its lines leave what they measure in the cache": lambda options: (
         not getattr(options, "fresh", False)
     )
@@ -127,10 +127,10 @@ class KernelOptions(options.MeasuredOptions):
         " the source such as arch/arm64/configs/defconfig; and"
         " options on top of it, such as CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
-    timeout: float | None = options.option("--timeout SECONDS", needs=A_KERNEL, **options.TIMEOUT)
-    on: str | None = options.option("--on EXECUTOR", needs=A_KERNEL, **options.ON)
-    plan: Path | None = options.option("--plan FILE", needs=A_KERNEL | _CACHED, **options.PLAN)
-    no_sandbox: bool = options.flag("--no-sandbox", needs=_OF_OTHERS, **options.NO_SANDBOX)
+    timeout: float | None = options.anywhere("timeout", A_KERNEL)
+    on: str | None = options.anywhere("on", A_KERNEL)
+    plan: Path | None = options.anywhere("plan", _PLANNED)  # noqa: RUF009  a field
+    no_sandbox: bool = options.anywhere("no_sandbox", _OF_OTHERS)
 
     def inputs(self) -> list[str]:
         """The specs and files that the command works on: its operands that are one word each."""
@@ -168,26 +168,39 @@ class MeasureOptions(KernelOptions):
     case: tuple[str, ...] = options.list_option("--case CASE,...", **CASE)
     cpu: str | None = options.option("--cpu CPU", needs=A_KERNEL, **CPU)
     append: str | None = options.option("--append WORDS", needs=A_KERNEL | A_LINUX, **APPEND)
-    emulator: str | None = options.option("--emulator QEMU", needs=A_KERNEL, **options.EMULATOR)
+    emulator: str | None = options.anywhere("emulator", A_KERNEL)
 
     def case_words(self, arch: Arch) -> list[str]:
         """Returns the words for catalogue.choose()."""
         return list(self.case)
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The vector lengths in bits of cases whose names have none; () is the processor's own."""
+        return ()
+
+    def processor(self, arch: Arch) -> Processor:
+        """Returns the processor that is emulated."""
+        return find_processor(arch, self.cpu or settings.default_cpu(arch))
+
     def measurement(self, arch: Arch) -> ExactOptions:
         """Returns what to measure, and how; UserError for cases that `arch` does not have."""
         check_append(self.append or "")
-        processor = find_processor(arch, self.cpu or settings.default_cpu(arch))
+        processor = self.processor(arch)
         patterns = self.case_words(arch)
-        cases = tuple(choose(arch, patterns))
+        cases = choose(arch, patterns)
         # The cases' names do not tell the architecture's own default length from the processor's.
-        for state in (CaseName.parse(pattern).state for pattern in patterns):
-            if state and processor.name != MAX:
-                check_length(processor, state.unit, state.length)
+        if processor.name != MAX:
+            states = filter(None, (CaseName.parse(pattern).state for pattern in patterns))
+            named = [(state.unit, state.length) for state in states]
+            for unit, length in (*named, *product(processor.lengths, self.lengths)):
+                check_length(processor, unit, length)
+        if self.lengths:
+            cases = [name for length in self.lengths for name in choose(arch, patterns, length)]
         return ExactOptions(
             cpu=processor.name,
             append=self.append or "",
-            cases=cases,
+            cases=tuple(dict.fromkeys(cases)),
             windows=WINDOWS,
             path_windows=PATHS,
             timeout=self.timeout or BOOT_SECONDS,
@@ -219,7 +232,7 @@ class MeasureOptions(KernelOptions):
 class CachedOptions(MeasureOptions):
     """How to measure a kernel, for a command that takes recordings from the cache."""
 
-    fresh: bool = options.flag("--fresh", needs=A_KERNEL, **options.FRESH)
+    fresh: bool = options.anywhere("fresh", A_KERNEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,11 +246,11 @@ class CoreOptions(MeasureOptions):
         " can be repeated",
     )
 
-    def measurement(self, arch: Arch) -> ExactOptions:
-        """What to measure: without --cpu on the processor of the first core that has one."""
-        exact = super().measurement(arch)
-        named = (row.name for core in self.core if (row := processor_of_core(arch, core)))
-        return exact if self.cpu else replace(exact, cpu=next(named, exact.cpu))
+    def processor(self, arch: Arch) -> Processor:
+        """Returns that of --cpu, or of the first core that has one, or the user's default."""
+        of_cores = (processor_of_core(arch, core) for core in self.core)
+        named = None if self.cpu else next(filter(None, of_cores), None)
+        return named or super().processor(arch)
 
     def check_cores(self) -> None:
         """Raises UserError, before a kernel is measured, for a --core that cannot be estimated."""
@@ -344,18 +357,14 @@ class MatrixOptions(MeasureOptions):
         patterns = super().case_words(arch)
         return patterns if self.matrix is None else [*patterns, *matrix(arch, self.matrix)]
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Those of --vl."""
+        return self.vl
+
     def measurement(self, arch: Arch) -> ExactOptions:
         """Returns what to measure, and how; UserError for cases that `arch` does not have."""
         exact = super().measurement(arch)
-        if self.vl:
-            patterns = self.case_words(arch)
-            # Names do not tell the architecture's own default length from the processor's.
-            processor = find_processor(arch, exact.cpu)
-            if processor.name != MAX:
-                for length, unit in product(self.vl, processor.lengths):
-                    check_length(processor, unit, length)
-            names = (name for length in self.vl for name in choose(arch, patterns, length))
-            exact = replace(exact, cases=tuple(dict.fromkeys(names)))
         if self.matrix is None:
             return exact
         return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS, rounds=1)

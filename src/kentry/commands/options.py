@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A command's options: the fields of one frozen dataclass, each declared once.
 
-A command is a module of this package with EXAMPLES (three), a class Options and run(options).
+A command is a module of this package with EXAMPLES (three), a class Options and run(options), which
+returns an exit code, or None for EXIT_DONE.
 """
 
 import argparse
@@ -9,7 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -164,53 +165,61 @@ class MeasuredOptions(ResultOptions):
     )
 
 
-TIMEOUT: dict[str, Any] = {
-    "type": values.seconds,
-    "group": ANYWHERE,
-    "help": "how many seconds a boot can take without progress (default: 120), or kentry vector"
-    " trace in all (1800)",
-}
-EMULATOR: dict[str, Any] = {
-    "group": ANYWHERE,
-    "help": "boot by the installed QEMU (default), backports, newest, or the path of a qemu-system"
-    " program",
-}
-FRESH: dict[str, Any] = {
-    "group": ANYWHERE,
-    "help": "measure again even if the cache has the recording",
-}
-ON: dict[str, Any] = {
-    "group": ANYWHERE,
-    "help": "who builds and boots: local (this machine, the default), dask:HOST:PORT (a"
-    " scheduler's workers) or slurm[:JOBS]; all share the folder KENTRY_CACHE",
-}
-STORE: dict[str, Any] = {
-    "metavar": "STORE",
-    "help": "a folder, or postgresql://HOST/DATABASE?objects=FOLDER (or s3://BUCKET/FOLDER)",
-}
-NO_SANDBOX: dict[str, Any] = {
-    "group": ANYWHERE,
-    "help": "where bubblewrap does not work, build and read kernels without it: they can do what"
-    " you can do",
-}
-PLAN: dict[str, Any] = {
-    "type": Path,
-    "group": ANYWHERE,
-    "help": "write a command line for each kernel that is not measured yet, to start by whatever"
-    " starts commands; without any, do as without --plan",
-}
+@dataclass(frozen=True, kw_only=True)
+class StoreOptions(TextOptions):
+    """What every command takes that works on a store."""
+
+    store: str = operand(
+        metavar="STORE",
+        help="a folder, or postgresql://HOST/DATABASE?objects=FOLDER (or s3://BUCKET/FOLDER)",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnywhereOptions(TextOptions):
     """What may stand anywhere on the line; each command has those that can affect it."""
 
-    timeout: float | None = option("--timeout SECONDS", **TIMEOUT)
-    emulator: str | None = option("--emulator QEMU", **EMULATOR)
-    fresh: bool = flag("--fresh", **FRESH)
-    on: str | None = option("--on EXECUTOR", **ON)
-    plan: Path | None = option("--plan FILE", **PLAN)
-    no_sandbox: bool = flag("--no-sandbox", **NO_SANDBOX)
+    timeout: float | None = option(
+        "--timeout SECONDS",
+        type=values.seconds,
+        group=ANYWHERE,
+        help="how many seconds a boot can take without progress (default: 120), or kentry vector"
+        " trace in all (1800)",
+    )
+    emulator: str | None = option(
+        "--emulator QEMU",
+        group=ANYWHERE,
+        help="boot by the installed QEMU (default), backports, newest, or the path of a qemu-system"
+        " program",
+    )
+    fresh: bool = flag(
+        "--fresh", group=ANYWHERE, help="measure again even if the cache has the recording"
+    )
+    on: str | None = option(
+        "--on EXECUTOR",
+        group=ANYWHERE,
+        help="who builds and boots: local (this machine, the default), dask:HOST:PORT (a"
+        " scheduler's workers) or slurm[:JOBS]; all share the folder KENTRY_CACHE",
+    )
+    plan: Path | None = option(
+        "--plan FILE",
+        type=Path,
+        group=ANYWHERE,
+        help="write a command line for each kernel that is not measured yet, to start by whatever"
+        " starts commands; without any, do as without --plan",
+    )
+    no_sandbox: bool = flag(
+        "--no-sandbox",
+        group=ANYWHERE,
+        help="where bubblewrap does not work, build and read kernels without it: they can do what"
+        " you can do",
+    )
+
+
+def anywhere(name: str, needs: Needs) -> Any:
+    """The field of AnywhereOptions with this name, for a command on which it `needs` something."""
+    item = AnywhereOptions.__dataclass_fields__[name]
+    return field(default=item.default, metadata={**item.metadata, "needs": needs})
 
 
 # argparse's words for a value that is none of an argument's choices.
@@ -286,10 +295,13 @@ def add_options(parser: Parser, cls: type, *, anywhere: bool = False) -> None:
     groups: dict[str, Any] = {}
     usage = [parser.prog]
     chosen = [item for item in fields(cls) if (item.metadata["group"] == ANYWHERE) == anywhere]
-    order = {RARE: 2, "operands": 0}
-    for item in sorted(
-        chosen, key=lambda item: (order.get(item.metadata["group"], 1), item.name not in own)
-    ):
+
+    def place(item: Field[Any]) -> tuple[int, bool]:
+        if not item.metadata["flags"]:
+            return 0, False
+        return 1 + (item.metadata["group"] == RARE), item.name not in own
+
+    for item in sorted(chosen, key=place):
         flags, group = item.metadata["flags"], item.metadata["group"]
         kwargs = {"default": argparse.SUPPRESS, **item.metadata["kwargs"]}
         if kwargs.get("action") in (None, "append", "extend"):

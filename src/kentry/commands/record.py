@@ -11,7 +11,7 @@ from kentry.commands.emit import emit
 from kentry.commands.options import RARE, flag, operand, option, path_option
 from kentry.compare.counted import added_by_states
 from kentry.count.catalogue import cases_of_file, catalogue
-from kentry.errors import EXIT_DONE, KentryError, UserError
+from kentry.errors import KentryError, UserError
 from kentry.host.native import probe_with_case
 from kentry.path.calls import split_calls
 from kentry.results.recording import Recording, to_file, write_recording
@@ -90,7 +90,7 @@ class Options(measuring.MatrixOptions, measuring.CoreOptions):
         )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Measures, writes, prints."""
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
@@ -115,7 +115,6 @@ def run(options: Options) -> int:
         write_recording(recording, options.output)
     if failure:
         raise failure
-    return EXIT_DONE
 
 
 def _check_entries(recording: Recording, file: Path) -> None:

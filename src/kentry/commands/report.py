@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kentry.commands import measuring, values
 from kentry.commands.options import Common, flag, operand, path_option
-from kentry.errors import EXIT_DONE, UserError
+from kentry.errors import UserError
 from kentry.host.cache import write_atomically
 from kentry.progress import progress
 
@@ -37,7 +37,7 @@ class Options(Common):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Reads all files, then writes the page, or prints its first lines."""
     # They load jinja2, and the parser of the whole command line must not.
     from kentry.commands.pages import report
@@ -54,4 +54,3 @@ def run(options: Options) -> int:
         write_atomically(options.output, text)
     else:
         sys.stdout.write(text)
-    return EXIT_DONE

@@ -10,7 +10,7 @@ from kentry.commands import measuring, userland
 from kentry.commands.emit import emit
 from kentry.commands.options import path_option
 from kentry.commands.settings import default_cpu
-from kentry.errors import EXIT_DONE, KentryError
+from kentry.errors import KentryError
 from kentry.progress import progress
 from kentry.results.workload import to_file, write_workload
 
@@ -32,7 +32,7 @@ class Options(userland.UserlandOptions):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Boots, counts, writes, prints."""
     from kentry.count.workload import run_workload
     from kentry.show.workload import workload_layout
@@ -65,4 +65,3 @@ def run(options: Options) -> int:
     if unwritten:
         raise unwritten[0]
     userland.check_ending(ending, f"what was counted is in {options.output}" * bool(options.output))
-    return EXIT_DONE

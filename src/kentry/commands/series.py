@@ -30,10 +30,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Options(
-    userland.ProgramOptions,
-    measuring.CachedOptions,
-    measuring.MatrixOptions,
-    measuring.CoreOptions,
+    userland.ProgramOptions, measuring.CachedOptions, measuring.MatrixOptions, measuring.CoreOptions
 ):
     """What `kentry series` takes."""
 
@@ -75,7 +72,8 @@ class Options(
     def check(self) -> None:
         """Raises UserError for a mistake that can be found before the first build."""
         arches = self.find_arches()
-        self.refuse_with_program("case", "matrix", "vl", "metric", "core")
+        if self.program is not None:
+            self.refuse_with_program("case", "matrix", "vl", "metric", "core")
         if self.core and len(arches) > 1:
             raise UserError(
                 "--core names cores of one architecture, and --arch has several.",

@@ -125,8 +125,8 @@ class Options(options.ResultOptions):
     arch: str | None = options.option(
         "--arch ARCH", group=options.RARE, needs=_GUEST, **measuring.ARCH
     )
-    emulator: str | None = options.option("--emulator QEMU", needs=_GUEST, **options.EMULATOR)
-    no_sandbox: bool = options.flag("--no-sandbox", needs=_GUEST, **options.NO_SANDBOX)
+    emulator: str | None = options.anywhere("emulator", _GUEST)
+    no_sandbox: bool = options.anywhere("no_sandbox", _GUEST)
     accelerator: str | None = options.option(
         "--accel",
         choices=("kvm", "tcg", "icount"),

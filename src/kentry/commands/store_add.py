@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from kentry.commands.emit import emit
-from kentry.commands.options import STORE, TextOptions, operand
+from kentry.commands.options import StoreOptions, operand
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE
 from kentry.progress import progress, say
 from kentry.show.blocks import Layout
@@ -17,10 +17,9 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TextOptions):
+class Options(StoreOptions):
     """What `kentry store add` takes."""
 
-    store: str = operand(**STORE)
     files: tuple[str, ...] = operand(
         nargs="+", metavar="FILE", help="a result's file, a folder of them, or another store"
     )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from kentry.commands import values
 from kentry.commands.emit import emit
-from kentry.commands.options import STORE, TextOptions, operand
-from kentry.errors import EXIT_DONE
+from kentry.commands.options import StoreOptions, operand
 from kentry.show.blocks import Layout
 
 EXAMPLES = (
@@ -18,17 +17,15 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TextOptions):
+class Options(StoreOptions):
     """What `kentry store export` takes."""
 
-    store: str = operand(**STORE)
     folder: Path = operand(type=values.path, metavar="FOLDER", help="where to write them")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Writes the files, each named by its kernel and its content."""
     from kentry.store.store import Store
 
     number = Store(options.store).export(options.folder)
     emit(options, lambda: Layout("store", "", "", [f"{number} files in {options.folder}"]))
-    return EXIT_DONE

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry store gc: what is of no use in a store goes."""
 
-from dataclasses import dataclass
-
 from kentry.commands.emit import emit
-from kentry.commands.options import STORE, TextOptions, operand
-from kentry.errors import EXIT_DONE
+from kentry.commands.options import StoreOptions
 from kentry.progress import progress
 from kentry.show.blocks import Layout
 
@@ -14,16 +11,10 @@ EXAMPLES = (
     "kentry store verify results; kentry store gc results",
     "kentry store gc results && kentry store add results 6.1.json",
 )
+Options = StoreOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(TextOptions):
-    """What `kentry store gc` takes."""
-
-    store: str = operand(**STORE)
-
-
-def run(options: Options) -> int:
+def run(options: StoreOptions) -> None:
     """Takes out what is lost or damaged, and makes the index agree with the rest."""
     from kentry.store.store import Store, set_aside_damaged_index
 
@@ -33,4 +24,3 @@ def run(options: Options) -> int:
     text = f"files that were lost or damaged: {files}; objects removed: {objects}"
     text += f"; indexed again: {indexed}"
     emit(options, lambda: Layout("store", "", "", [text]))
-    return EXIT_DONE

@@ -4,8 +4,7 @@
 from dataclasses import dataclass
 
 from kentry.commands.emit import emit
-from kentry.commands.options import STORE, ResultOptions, operand
-from kentry.errors import EXIT_DONE
+from kentry.commands.options import ResultOptions, StoreOptions, operand
 
 EXAMPLES = (
     "kentry store query results",
@@ -18,10 +17,9 @@ _CONTENTS = """SELECT arch, cpu, release, COUNT(*) AS files FROM documents
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ResultOptions):
+class Options(StoreOptions, ResultOptions):
     """What `kentry store query` takes."""
 
-    store: str = operand(**STORE)
     statement: str = operand(
         nargs="?",
         default=_CONTENTS,
@@ -31,7 +29,7 @@ class Options(ResultOptions):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Prints the rows."""
     from kentry.results.query import Query
     from kentry.show.store import query_layout
@@ -40,4 +38,3 @@ def run(options: Options) -> int:
     columns, rows = Store(options.store).query(options.statement)
     found = Query(columns=tuple(columns), rows=tuple(map(tuple, rows)))
     emit(options, lambda: query_layout(found), json=lambda: found)
-    return EXIT_DONE

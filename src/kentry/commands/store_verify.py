@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry store verify: whether a store has what its index says."""
 
-from dataclasses import dataclass
-
 from kentry.commands.emit import emit
-from kentry.commands.options import STORE, TextOptions, operand
+from kentry.commands.options import StoreOptions
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE
 from kentry.progress import progress
 from kentry.show.blocks import Block, Layout, Prose
@@ -14,16 +12,10 @@ EXAMPLES = (
     "kentry store verify 'postgresql://db/kentry?objects=s3://kentry/objects'",
     "kentry store verify results || kentry store gc results",
 )
+Options = StoreOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(TextOptions):
-    """What `kentry store verify` takes."""
-
-    store: str = operand(**STORE)
-
-
-def run(options: Options) -> int:
+def run(options: StoreOptions) -> int:
     """Prints a line a file that is not as it was added; EXIT_MISTAKE where there is one."""
     from kentry.store.store import Store
 

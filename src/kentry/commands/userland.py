@@ -4,7 +4,7 @@
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kentry.arch import Arch
 from kentry.arch.processors import find_processor
@@ -55,15 +55,6 @@ _LACKS = {
 }
 
 
-class Guest(NamedTuple):
-    """A kernel, the user space, and how to boot them."""
-
-    kernel: Kernel
-    arch: Arch
-    userland: TracedWorkload
-    options: TraceOptions
-
-
 _RELEASE: dict[str, Any] = {
     "help": "Debian's release of the user space; bookworm by default, on riscv64 trixie"
 }
@@ -81,9 +72,7 @@ class UserlandOptions(measuring.KernelOptions):
 
     spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
     workload: tuple[str, ...] = operand(
-        nargs="+",
-        metavar="WORKLOAD",
-        help=f"after --: {', '.join(WORKLOADS)}, or a command line",
+        nargs="+", metavar="WORKLOAD", help=f"after --: {', '.join(WORKLOADS)}, or a command line"
     )
     release: str | None = option("--release NAME", **_RELEASE)
     packages: tuple[str, ...] = list_option("--packages NAME,...", **_PACKAGES)
@@ -107,7 +96,9 @@ class UserlandOptions(measuring.KernelOptions):
         """Returns the program with its packages and files; UserError."""
         return find_workload(self.workload, list(map(parse_copy, self.copy)), self.packages)
 
-    def guest(self, update: Update, *, cpu: str = "", length: int | None = None) -> Guest:
+    def guest(
+        self, update: Update, *, cpu: str = "", length: int | None = None
+    ) -> tuple[Kernel, Arch, TracedWorkload, TraceOptions]:
         """Fetches what is to be booted; `cpu` is the default, `length` of vectors in bits."""
         arch, workload = self.find_arch(), self.find_workload()
         options = _trace_options(self, arch, self.spec, cpu)
@@ -115,7 +106,7 @@ class UserlandOptions(measuring.KernelOptions):
         release = find_release(self.release, arch)
         kernel = resolve(self.spec, arch, update, self.request())
         userland = build_userland(arch, workload, release, options.memory, update)
-        return Guest(kernel, arch, userland, options)
+        return kernel, arch, userland, options
 
 
 def _trace_options(
@@ -185,7 +176,7 @@ class ProgramOptions(measuring.MeasureOptions):
     def refuse_with_program(self, *names: str) -> None:
         """UserError for one of these options, which shape cases and their text."""
         for name in names:
-            if self.program is not None and getattr(self, name):
+            if getattr(self, name):
                 raise UserError(f"--{name} has no effect on a program.", f"Leave --{name} out.")
 
     def find_program(self, arch: Arch, spec: str) -> "Program | None":

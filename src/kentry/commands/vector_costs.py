@@ -7,17 +7,10 @@ from pathlib import Path
 from kentry.arch import find_arch
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
-from kentry.commands.options import (
-    NO_SANDBOX,
-    ResultOptions,
-    flag,
-    operand,
-    option,
-    path_option,
-)
+from kentry.commands.options import ResultOptions, anywhere, flag, operand, option, path_option
 from kentry.commands.settings import default_arch, default_cpu
 from kentry.count.catalogue import choose
-from kentry.errors import EXIT_DONE, UserError
+from kentry.errors import UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
@@ -67,16 +60,16 @@ class Options(ResultOptions):
         needs=_LENGTH,
         help="vector length in bits; that of the cpu by default",
     )
-    no_sandbox: bool = flag("--no-sandbox", needs=_KERNEL, **NO_SANDBOX)
+    no_sandbox: bool = anywhere("no_sandbox", _KERNEL)
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Shows a table, or makes one and shows it."""
     if options.what and options.here:
         raise UserError("A table and --here are different things to do.", "Take one of them.")
     if not options.what and not options.here:
         emit(options, lambda: list_layout(map(load_costs, shipped())))
-        return EXIT_DONE
+        return
     if options.output:
         measuring.check_writable(options.output)
     checks: list[tuple[str, float, float]] = []
@@ -96,4 +89,3 @@ def run(options: Options) -> int:
     emit(options, lambda: costs_layout(table, checks), lambda: table)
     if options.output:
         write_atomically(options.output, to_toml(table))
-    return EXIT_DONE

@@ -8,7 +8,6 @@ from kentry.commands import values
 from kentry.commands.emit import emit
 from kentry.commands.options import list_option, operand, option
 from kentry.commands.vector_stats import UnitOptions
-from kentry.errors import EXIT_DONE
 from kentry.progress import progress
 from kentry.vector.policies import parse_policy
 
@@ -41,7 +40,7 @@ class Options(UnitOptions):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Reads, replays, prints."""
     from kentry.show.vector import replay_layout
     from kentry.vector.ranking import TraceFile, compare_policies, find_table
@@ -53,4 +52,3 @@ def run(options: Options) -> int:
         table = find_table(sources, options.costs)
         replay = compare_policies(sources, options.policy, options.sweep, table, update)
     emit(options, lambda: replay_layout(replay), lambda: replay)
-    return EXIT_DONE

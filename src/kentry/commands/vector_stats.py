@@ -7,7 +7,6 @@ from pathlib import Path
 from kentry.commands import values
 from kentry.commands.emit import emit
 from kentry.commands.options import MeasuredOptions, operand, option
-from kentry.errors import EXIT_DONE
 
 EXAMPLES = (
     "kentry vector stats shell-arm64.parquet",
@@ -35,7 +34,7 @@ class Options(UnitOptions):
     trace: Path = operand(type=values.path, metavar="TRACE", help="a file of kentry vector trace")
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Reads, counts, prints."""
     from kentry.show.vector import statistics_layout, statistics_to_json
     from kentry.vector.statistics import statistics
@@ -43,9 +42,4 @@ def run(options: Options) -> int:
 
     trace = read_trace(options.trace)
     usage = statistics(trace, options.unit)
-    emit(
-        options,
-        lambda: statistics_layout(trace, usage),
-        lambda: statistics_to_json(trace, usage),
-    )
-    return EXIT_DONE
+    emit(options, lambda: statistics_layout(trace, usage), lambda: statistics_to_json(trace, usage))

@@ -7,7 +7,7 @@ from pathlib import Path
 from kentry.commands import measuring, userland, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, option, path_option
-from kentry.errors import EXIT_DONE, UserError
+from kentry.errors import UserError
 from kentry.progress import progress
 from kentry.vector.policies import parse_policy
 
@@ -33,7 +33,7 @@ class Options(userland.UserlandOptions):
     )
 
 
-def run(options: Options) -> int:
+def run(options: Options) -> None:
     """Builds the user space, boots it, writes the trace, says what is in it."""
     from kentry.show.vector import statistics_to_json, trace_layout
     from kentry.vector.statistics import statistics
@@ -62,4 +62,3 @@ def run(options: Options) -> int:
         lambda: statistics_to_json(trace, statistics(trace)),
     )
     userland.check_ending(ending, f"what was recorded of it is in {path}")
-    return EXIT_DONE

@@ -19,20 +19,14 @@ import socket
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import KentryError, MachineError
 from kentry.host.process import log
-from kentry.machines.machine import (
-    MOMENT,
-    CommandResult,
-    Machine,
-    MachineOptions,
-    ShellMachine,
-)
+from kentry.machines.machine import MOMENT, CommandResult, MachineOptions, ShellMachine
 from kentry.machines.place import acquired
 from kentry.progress import Update
 
@@ -74,6 +68,7 @@ class BoardMachine(ShellMachine):
                 f"Name its file in {_ENV_VARIABLE}: {_ENV_VARIABLE}=env.yaml kentry stat ...",
             )
         from labgrid import Environment
+        from labgrid.factory import target_factory
 
         with _explained(f"make {name} of {file}", "See that labgrid-client takes that file."):
             self.env = Environment(str(file), interact=self._refuse)
@@ -83,9 +78,13 @@ class BoardMachine(ShellMachine):
                     f"{file} has no target '{target}'.",
                     f"It has: {', '.join(map(str, targets)) or 'none'}.",
                 )
+            # As labgrid-client(1) has it.
+            usual = os.environ.get("LG_COORDINATOR", "127.0.0.1:20408")
+            coordinator = str(self.env.config.get_option("coordinator_address", usual))
+            resources, _ = target_factory.normalize_config(targets[target] or {})
             with contextlib.ExitStack() as places:
-                for place in _remote_places(targets[target]):
-                    places.enter_context(acquired(place, _coordinator(self.env)))
+                for place in resources.get("RemotePlace", {}):
+                    places.enter_context(acquired(place, coordinator))
                 self.target = self.env.get_target(target)
                 self._places = places.pop_all()
 
@@ -168,14 +167,6 @@ class BoardMachine(ShellMachine):
         with contextlib.suppress(Exception):
             self.target.deactivate(self._command)
         self._command = None
-
-    def release(self) -> None:
-        """Lets go of the board; a QEMU ends, a board stays as it is."""
-        with self._places:
-            try:
-                self.target.cleanup()
-            except Exception as err:
-                log.warning("kentry: labgrid did not let go of %s: %s", self.name, _said(err))
 
     @property
     def has_console_shell(self) -> bool:
@@ -302,13 +293,24 @@ class BoardMachine(ShellMachine):
         return result
 
     def close(self) -> None:
-        """Removes the folder, and lets the kernel print again."""
+        """Removes the folder, lets the kernel print again, and lets go of the board.
+
+        A QEMU ends, a board stays as it is.
+        """
+        with self._places as leaving:
+            leaving.callback(self._let_go)
+            try:
+                if self._printk:
+                    self.run(f"echo {self._printk} >/proc/sys/kernel/printk", MOMENT)
+            except MachineError as err:
+                log.warning("kentry: %s stays silent: %s", self.name, err.sentence)
+            self.remove_folder()
+
+    def _let_go(self) -> None:
         try:
-            if self._printk:
-                self.run(f"echo {self._printk} >/proc/sys/kernel/printk", MOMENT)
-        except MachineError as err:
-            log.warning("kentry: %s stays silent: %s", self.name, err.sentence)
-        self.remove_folder()
+            self.target.cleanup()
+        except Exception as err:
+            log.warning("kentry: labgrid did not let go of %s: %s", self.name, _said(err))
 
     def sh(self, script: str, *arguments: str) -> tuple[list[str], int]:
         """Runs a script; see ShellMachine."""
@@ -352,20 +354,6 @@ class BoardMachine(ShellMachine):
         return self.get(f"{self._folder}/{file}").decode(errors="replace")
 
 
-def _remote_places(target: Any) -> Iterable[str]:
-    """The places of a target that a coordinator lends."""
-    from labgrid.factory import target_factory
-
-    resources, _ = target_factory.normalize_config(target or {})
-    return list(resources.get("RemotePlace", {}))
-
-
-def _coordinator(environment: Any) -> str:
-    """Where labgrid looks for it, as labgrid-client(1) has it."""
-    usual = os.environ.get("LG_COORDINATOR", "127.0.0.1:20408")
-    return str(environment.config.get_option("coordinator_address", usual))
-
-
 @contextlib.contextmanager
 def _explained(doing: str, remedy: str) -> Iterator[None]:
     """Makes one sentence of any error that labgrid, or a driver of it, raises while `doing`."""
@@ -390,15 +378,3 @@ def _said(err: BaseException) -> str:
         return "QEMU did not start (what it said is above)"
     text = " ".join(str(getattr(err, "msg", "") or err).split())
     return (text or type(err).__name__)[:_WORDS_SHOWN].rstrip(".")
-
-
-@contextlib.contextmanager
-def open_board(text: str, options: MachineOptions) -> Iterator[Machine]:
-    """Yields the board that "board:PLACE" names, for a `with`."""
-    board = BoardMachine(text, options)
-    try:
-        with contextlib.closing(board):
-            board.connect()
-            yield board
-    finally:
-        board.release()

@@ -7,7 +7,6 @@ The guest is untrusted (boot/emulator.py).  Without KVM "tcg" and "icount" try t
 import os
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -120,12 +119,19 @@ class KvmMachine(Machine):
 
     kind = "kvm"
 
-    def __init__(self, name: str, arch: Arch, options: MachineOptions) -> None:
+    def __init__(self, name: str, options: MachineOptions) -> None:
         self.name = name
-        self.arch = arch
-        self.probe = probe_file(arch)
+        self.arch = find_arch(options.arch) if options.arch else host_arch()
+        self.probe = probe_file(self.arch)
         self._options = options
         self._take({})
+
+    def connect(self) -> None:
+        """Looks for KVM, and for the kernel that "kvm:SPEC" names."""
+        if self._options.accelerator == KVM:
+            check_kvm(self.arch)
+        if spec := self.name.partition(":")[2]:
+            self.boot(spec, lambda fraction, now: None)
 
     def run_probe(self, arguments: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Boots the kernel with the probe as its only program; see Machine."""
@@ -213,17 +219,6 @@ class KvmMachine(Machine):
     @property
     def _emulator(self) -> Emulator:
         return emulator_with(self.arch, self._options.emulator, self._processor)
-
-
-def open_kvm(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
-    """Guests of this machine, for a `with`; "kvm:SPEC" names the first kernel."""
-    arch = find_arch(options.arch) if options.arch else host_arch()
-    if options.accelerator == KVM:
-        check_kvm(arch)
-    machine = KvmMachine(text, arch, options)
-    if spec := text.partition(":")[2]:
-        machine.boot(spec, lambda fraction, now: None)
-    return closing(machine)
 
 
 def check_kvm(arch: Arch) -> None:

@@ -76,6 +76,10 @@ class Machine(Protocol):
     arch: Arch
     kernel: Kernel | None = None
 
+    def connect(self) -> None:
+        """Finds out what the machine is; MachineError if it cannot be measured on."""
+        return
+
     def run_probe(self, arguments: Sequence[str], timeout: float, on_line: OnLine) -> None:
         """Runs the probe; `on_line` gets whole lines as they come; MachineError if it fails."""
 

@@ -6,8 +6,8 @@
 """
 
 import shutil
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 
 from kentry.arch import host_arch
 from kentry.boot.probe_protocol import OnLine, ProbeLines
@@ -21,24 +21,34 @@ from kentry.progress import Update
 def open_machine(text: str, options: MachineOptions) -> AbstractContextManager[Machine]:
     """Returns the machine that `text` names, for a `with`; UserError where it names none."""
     kind, colon, rest = text.partition(":")
+    machine: Machine
     if text == "local":
-        return closing(LocalMachine(text))
-    if kind == "ssh" and rest:
-        from kentry.machines.ssh import open_ssh
+        machine = LocalMachine(text)
+    elif kind == "ssh" and rest:
+        from kentry.machines.ssh import SshMachine
 
-        return open_ssh(text, options)
-    if kind == "board" and rest:
-        from kentry.machines.board import open_board
+        machine = SshMachine(text, options)
+    elif kind == "board" and rest:
+        from kentry.machines.board import BoardMachine
 
-        return open_board(text, options)
-    if kind == "kvm" and (rest or not colon):
-        from kentry.machines.kvm import open_kvm
+        machine = BoardMachine(text, options)
+    elif kind == "kvm" and (rest or not colon):
+        from kentry.machines.kvm import KvmMachine
 
-        return open_kvm(text, options)
-    raise UserError(
-        f"'{text}' is no place to measure on.",
-        "Use local, ssh:HOST (or ssh://USER@HOST:PORT), board:PLACE or kvm.",
-    )
+        machine = KvmMachine(text, options)
+    else:
+        raise UserError(
+            f"'{text}' is no place to measure on.",
+            "Use local, ssh:HOST (or ssh://USER@HOST:PORT), board:PLACE or kvm.",
+        )
+    return _connected(machine)
+
+
+@contextmanager
+def _connected(machine: Machine) -> Iterator[Machine]:
+    with closing(machine):
+        machine.connect()
+        yield machine
 
 
 class LocalMachine(Machine):

@@ -10,20 +10,18 @@ labgrid's SSHDriver ignores the user's own settings (-F none), checks no host ke
 only when the program has ended, feeds no input, and leaves the program running.
 """
 
-import contextlib
 import re
 import secrets
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kentry.boot.console import tail
 from kentry.boot.probe_protocol import OnLine, ProbeLines
 from kentry.errors import MachineError, UserError
 from kentry.host.process import Exit, need, supervise
-from kentry.machines.machine import MOMENT, CommandResult, Machine, MachineOptions, ShellMachine
+from kentry.machines.machine import MOMENT, CommandResult, MachineOptions, ShellMachine
 
 # Seconds until a connection stands, and until one that carries nothing is asked, 3 times.
 _CONNECT_SECONDS, _ALIVE_SECONDS = 15, 15
@@ -116,15 +114,14 @@ class RemoteScript:
 
 
 class SshMachine(ShellMachine):
-    """A machine that ssh reaches by one connection, which has its socket in `folder`."""
+    """A machine that ssh reaches by one connection."""
 
     kind = "ssh"
 
-    def __init__(self, name: str, folder: Path, options: MachineOptions) -> None:
+    def __init__(self, name: str, options: MachineOptions) -> None:
         self.name = name
         self.options = options
         self._destination = destination_of(name)
-        sharing = ("ControlMaster=auto", f"ControlPath={folder}/ssh", "ControlPersist=60")
         settings = [
             "BatchMode=yes",
             f"ConnectTimeout={_CONNECT_SECONDS}",
@@ -137,6 +134,12 @@ class SshMachine(ShellMachine):
         ]
         self._argv = [need("ssh"), "-T"]
         self._argv += [word for setting in settings for word in ("-o", setting)]
+        # The name of a socket may have 108 bytes, so not in $TMPDIR.
+        self._sockets = tempfile.TemporaryDirectory(
+            prefix="kentry-", dir="/tmp", ignore_cleanup_errors=True
+        )
+        path = f"ControlPath={self._sockets.name}/ssh"
+        sharing = ("ControlMaster=auto", path, "ControlPersist=60")
         # Apart, since -v shows commands that work when this connection has gone, too.
         self._sharing = [word for setting in sharing for word in ("-o", setting)]
 
@@ -190,8 +193,9 @@ class SshMachine(ShellMachine):
 
     def close(self) -> None:
         """Removes the folder there, and hangs up."""
-        self.remove_folder()
-        self.reconnect()
+        with self._sockets:
+            self.remove_folder()
+            self.reconnect()
 
     def _run(
         self,
@@ -241,17 +245,3 @@ class SshMachine(ShellMachine):
             "What had come before is kept; run again when the machine can be reached.",
             tail(ran.stderr),
         )
-
-
-@contextlib.contextmanager
-def open_ssh(text: str, options: MachineOptions) -> Iterator[Machine]:
-    """Yields the machine that `text` names, for a `with`."""
-    # The name of a socket may have 108 bytes, so not in $TMPDIR.
-    with (
-        tempfile.TemporaryDirectory(
-            prefix="kentry-", dir="/tmp", ignore_cleanup_errors=True
-        ) as folder,
-        contextlib.closing(SshMachine(text, Path(folder), options)) as machine,
-    ):
-        machine.connect()
-        yield machine

@@ -28,7 +28,6 @@ from kentry.results.recording import Recording, read_recording, write_recording
 from tests.builders import recording, validate
 
 KERNEL = "debian:6.12"
-Write = Callable[[str], str]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -37,24 +36,22 @@ def counted(**cases: int) -> Recording:
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_recording(counted(getppid=312, read=699), tmp_path / "new.json")
+def _new(here: Path) -> None:
+    write_recording(counted(getppid=312, read=699), here / "new.json")
 
 
-@pytest.fixture
-def budgets(tmp_path: Path) -> Write:
-    """Writes budgets.toml, and says its name."""
-
-    def write(text: str) -> str:
-        (tmp_path / "budgets.toml").write_text(text)
-        return "budgets.toml"
-
-    return write
+BUDGETS = Path("budgets.toml")
 
 
-def run(budget: str, *words: str, subject: str = "new.json") -> int:
-    return main(["check", subject, "--budget", budget, *words])
+def run(*words: str, budgets: str | None = None, subject: str = "new.json") -> int:
+    """Checks with these budgets, or those of the last time."""
+    if budgets is not None:
+        BUDGETS.write_text(budgets)
+    return main(["check", subject, "--budget", str(BUDGETS), *words])
+
+
+def run_kernel(*words: str, budgets: str | None = None) -> int:
+    return run("--arch", "arm64", *words, budgets=budgets, subject=KERNEL)
 
 
 # --- exit codes ----------------------------------------------------------------
@@ -70,20 +67,15 @@ def run(budget: str, *words: str, subject: str = "new.json") -> int:
         ("getppid = 312\nstat = 1", 3),
     ],
 )
-def test_exit_codes(lines: str, code: int, budgets: Write) -> None:
-    name = budgets(f"[arm64]\n{lines}\n")
+def test_exit_codes(lines: str, code: int) -> None:
     for more in ([], ["--json"], ["--format", "ktap"], ["--format", "github"]):
-        assert run(name, *more) == code
-    assert run(name, "--bisect") == (125 if code == 3 else code)
+        assert run(*more, budgets=f"[arm64]\n{lines}\n") == code
+    assert run("--bisect") == (125 if code == 3 else code)
 
 
-def test_case_leaves_out_the_other_budgets(budgets: Write, capsys: Capture) -> None:
-    name = budgets("[arm64]\ngetppid = 1\nread = 999\nstat = 1\n")
-    assert run(name, "--case", "read") == 0
-    assert run(name, "--case", "stat") == 3
-    assert run(name, "--case", "re*,stat") == 3
-    capsys.readouterr()
-    assert run(name, "--case", "pipe") == 2
+def test_case_leaves_out_the_other_budgets(capsys: Capture) -> None:
+    for words, code in (("read", 0), ("stat", 3), ("re*,stat", 3), ("pipe", 2)):
+        assert run("--case", words, budgets="[arm64]\ngetppid=1\nread=999\nstat=1\n") == code
     assert "--case pipe" in capsys.readouterr().err
 
 
@@ -111,32 +103,30 @@ RELATIVE = '[arm64]\ngetppid = "+2"\n'
         ("[arm64]\ngetppid = 1", ["--update", "--case", "getppid"], "--update renews every budget"),
     ],
 )
-@pytest.mark.parametrize("subject", ["new.json", KERNEL])
+@pytest.mark.parametrize("check", [run, run_kernel])
 def test_a_mistake_is_found_before_anything_is_measured(
     text: str,
     words: list[str],
     sentence: str,
-    subject: str,
-    tmp_path: Path,
-    budgets: Write,
+    check: Callable[..., int],
+    here: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: Capture,
 ) -> None:
-    monkeypatch.setattr(measuring, "record", lambda *a, **b: pytest.fail("measured"))
+    asked = measured(monkeypatch, counted())
     other = recording({"getppid": [("f", 1)]}, kernel={"arch": "riscv64"})
-    write_recording(other, tmp_path / "other.json")
-    (tmp_path / "folder").mkdir()
-    arch = ["--arch", "arm64"] if subject == KERNEL else []
-    before = (tmp_path / "new.json").read_bytes()
-    name = budgets(text)
-    assert run(name, *arch, *words, subject=subject) == (128 if "--bisect" in words else 2)
+    write_recording(other, here / "other.json")
+    (here / "folder").mkdir()
+    before = (here / "new.json").read_bytes()
+    assert check(*words, budgets=text) == (128 if "--bisect" in words else 2)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert sentence in captured.err
     assert len(captured.err.splitlines()) == 2
-    assert (tmp_path / "new.json").read_bytes() == before
-    assert (tmp_path / name).read_text() == text
-    assert run(name, *arch, *words, "--bisect", subject=subject) == 128
+    assert (here / "new.json").read_bytes() == before
+    assert BUDGETS.read_text() == text
+    assert check(*words, "--bisect") == 128
+    assert asked == []
 
 
 @pytest.mark.parametrize(
@@ -148,30 +138,26 @@ def test_a_mistake_is_found_before_anything_is_measured(
     ],
 )
 def test_of_a_kernel_what_it_can_never_have_is_a_mistake(
-    lines: str,
-    sentence: str,
-    budgets: Write,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
+    lines: str, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setattr(measuring, "record", lambda *a, **b: pytest.fail("measured"))
-    name = budgets(f"[arm64]\n{lines}\n")
-    assert run(name, "--arch", "arm64", subject=KERNEL) == 2
+    asked = measured(monkeypatch, counted())
+    assert run_kernel(budgets=f"[arm64]\n{lines}\n") == 2
     assert sentence in capsys.readouterr().err
-    assert run(name, "--arch", "arm64", "--bisect", subject=KERNEL) == 128
+    assert run_kernel("--bisect") == 128
+    assert asked == []
 
 
 def measured(
-    monkeypatch: pytest.MonkeyPatch, found: Recording | Exception
+    monkeypatch: pytest.MonkeyPatch, outcome: Recording | Exception
 ) -> list[tuple[str, ...]]:
-    """Takes `found` for what a kernel is measured to have; the cases asked for."""
+    """Takes `outcome` for what a kernel is measured to have; the cases asked for."""
     asked: list[tuple[str, ...]] = []
 
     def record(spec: str, options: Any, *, reuse: bool) -> Recording:
         asked.append(options.case)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     monkeypatch.setattr(measuring, "record", record)
     return asked
@@ -189,26 +175,23 @@ def measured(
     ],
 )
 def test_a_kernel_is_measured_for_what_has_a_budget(
-    text: str, words: list[str], expected: str, budgets: Write, monkeypatch: pytest.MonkeyPatch
+    text: str, words: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = measured(monkeypatch, counted(getppid=1, read=1))
-    run(budgets(text), "--arch", "arm64", *words, subject=KERNEL)
+    run_kernel(*words, budgets=text)
     [names] = asked
     assert sorted(names) == sorted(expected.split())
 
 
+# A case that failed is not passed over where a pattern asked for it, either.
+@pytest.mark.parametrize("names", [("getppid", "read"), ('"getp?id"', '"rea?"')])
 def test_what_the_kernel_then_lacks_is_undecided(
-    budgets: Write, monkeypatch: pytest.MonkeyPatch
+    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured(monkeypatch, counted(getppid=1))
-    name = budgets("[arm64]\ngetppid = 9\nread = 9\n")
-    assert run(name, "--arch", "arm64", subject=KERNEL) == 3
-    assert run(name, "--arch", "arm64", "--case", "read", subject=KERNEL) == 3
-    assert run(name, "--arch", "arm64", "--case", "getppid", subject=KERNEL) == 0
-    # A case that failed is not passed over where a pattern asked for it, either.
-    name = budgets('[arm64]\n"getp?id" = 9\n"rea?" = 9\n')
-    assert run(name, "--arch", "arm64", subject=KERNEL) == 3
-    assert run(name, "--arch", "arm64", "--case", "getppid", subject=KERNEL) == 0
+    assert run_kernel(budgets=f"[arm64]\n{names[0]} = 9\n{names[1]} = 9\n") == 3
+    assert run_kernel("--case", "read") == 3
+    assert run_kernel("--case", "getppid") == 0
 
 
 @pytest.mark.parametrize(
@@ -223,13 +206,12 @@ def test_what_the_kernel_then_lacks_is_undecided(
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
 )
 def test_git_bisect_skips_a_commit_or_stops(
-    error: Exception, code: int, budgets: Write, monkeypatch: pytest.MonkeyPatch
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured(monkeypatch, error)
-    words = (budgets("[arm64]\ngetppid = 9\n"), "--arch", "arm64")
+    assert run_kernel(budgets="[arm64]\ngetppid = 9\n") == 2
     for flag in ("--bisect", "--bi"):
-        assert run(*words, flag, subject=KERNEL) == code
-    assert run(*words, subject=KERNEL) == 2
+        assert run_kernel(flag) == code
 
 
 @pytest.mark.parametrize(
@@ -244,85 +226,82 @@ def test_git_bisect_skips_a_commit_or_stops(
         ["tree:none", "--budget", "budgets.toml", "--bisect", "--arch", "arm64"],
     ],
 )
-def test_every_other_mistake_stops_a_bisection(words: list[str], budgets: Write) -> None:
-    budgets("[arm64]\ngetppid = 312\n")
+def test_every_other_mistake_stops_a_bisection(words: list[str]) -> None:
+    BUDGETS.write_text("[arm64]\ngetppid = 312\n")
     assert main(["check", *words]) == 128
 
 
-def test_an_output_that_cannot_be_written_stops_a_bisection(budgets: Write) -> None:
+def test_an_output_that_cannot_be_written_stops_a_bisection() -> None:
     command = [sys.executable, "-m", "kentry", "check", "new.json", "--bisect", "--budget"]
-    name = budgets("[arm64]\ngetppid = 311\n")
+    BUDGETS.write_text("[arm64]\ngetppid = 311\n")
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*command, name], stdout=full, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(
+            [*command, str(BUDGETS)], stdout=full, stderr=subprocess.PIPE, check=False
+        )
     assert done.returncode == 128
 
 
 # --- --update --------------------------------------------------------------------------
 
 
-def test_update_writes_what_was_measured(tmp_path: Path, budgets: Write, capsys: Capture) -> None:
-    text = "# Ours.\n[arm64]\ngetppid = 310  # the null call\nread = { instructions = 900 }\n"
-    name = budgets(text)
-    assert run(name, "--update", "--json") == 0
-    document = json.loads(capsys.readouterr().out)
+def updated(capsys: Capture) -> dict[str, Any]:
+    """What the JSON of --update says."""
+    capsys.readouterr()
+    assert run("--update", "--json") == 0
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
     validate(document, "check-1")
-    assert (tmp_path / name).read_text() == text.replace("310", "312").replace("900", "699")
-    changes = [(one["name"], one["old"], one["new"]) for one in document["changes"]]
+    return document
+
+
+def test_update_writes_what_was_measured(capsys: Capture) -> None:
+    text = "# Ours.\n[arm64]\ngetppid = 310  # the null call\nread = { instructions = 900 }\n"
+    BUDGETS.write_text(text)
+    document = updated(capsys)
+    assert BUDGETS.read_text() == text.replace("310", "312").replace("900", "699")
+    changes = [(row["name"], row["old"], row["new"]) for row in document["changes"]]
     assert changes == [("getppid", 310, 312), ("read", 900, 699)]
-    assert document["written"] == [name]
-    assert run(name) == 0
-    assert run(name, "--update", "--json") == 0
-    again = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    assert document["written"] == [str(BUDGETS)]
+    assert run() == 0
+    again = updated(capsys)
     assert (again["changes"], again["written"]) == ([], [])
 
 
-def test_update_writes_the_baseline_anew(tmp_path: Path, budgets: Write, capsys: Capture) -> None:
+def test_update_writes_the_baseline_anew(here: Path, capsys: Capture) -> None:
     text = 'baseline.arm64 = "sub/base.json"\n[arm64]\ngetppid = "+0"\nread = 700\n'
-    name = budgets(text)
-    (tmp_path / "sub").mkdir()
-    assert run(name) == 2
-    assert run(name, "--update") == 0
-    base = tmp_path / "sub/base.json"
+    base = here / "sub/base.json"
+    base.parent.mkdir()
+    assert run(budgets=text) == 2
+    assert run("--update") == 0
     assert read_recording(base).case("getppid") == counted(getppid=312).cases[0]
-    assert (tmp_path / name).read_text() == text.replace("700", "699")
-    assert run(name) == 0
-    write_recording(counted(getppid=313, read=699), tmp_path / "new.json")
-    assert run(name) == 1
-    capsys.readouterr()
-    assert run(name, "--update", "--json") == 0
-    [change] = json.loads(capsys.readouterr().out)["changes"]
+    assert BUDGETS.read_text() == text.replace("700", "699")
+    assert run() == 0
+    write_recording(counted(getppid=313, read=699), here / "new.json")
+    assert run() == 1
+    [change] = updated(capsys)["changes"]
     assert (change["file"], change["old"], change["new"]) == ("sub/base.json", 312, 313)
-    assert run(name) == 0
+    assert run() == 0
 
 
-def test_update_loses_nothing_that_the_baseline_has(tmp_path: Path, budgets: Write) -> None:
-    write_recording(counted(getppid=312, stat=9), tmp_path / "base.json")
+@pytest.mark.parametrize("is_recording", [True, False])
+def test_update_loses_nothing_that_the_baseline_has(is_recording: bool, here: Path) -> None:
+    base = here / "base.json"
+    base.write_text("all:\n")
+    if is_recording:
+        write_recording(counted(getppid=312, stat=9), base)
     text = 'baseline.arm64 = "base.json"\n[arm64]\nstat = "+0"\ngetppid = 1\n'
-    name = budgets(text)
-    before = (tmp_path / "base.json").read_bytes()
-    assert run(name, "--update") == 2
-    assert (tmp_path / "base.json").read_bytes() == before
-    assert (tmp_path / name).read_text() == text
-
-
-def test_update_does_not_overwrite_a_file_that_is_no_recording(
-    tmp_path: Path, budgets: Write
-) -> None:
-    (tmp_path / "Makefile").write_text("all:\n")
-    name = budgets('baseline.arm64 = "Makefile"\n[arm64]\ngetppid = "+0"\n')
-    assert run(name, "--update") == 2
-    assert (tmp_path / "Makefile").read_text() == "all:\n"
+    before = base.read_bytes()
+    assert run("--update", budgets=text) == 2
+    assert (base.read_bytes(), BUDGETS.read_text()) == (before, text)
 
 
 def test_a_failed_write_leaves_the_budgets_whole(
-    tmp_path: Path, budgets: Write, monkeypatch: pytest.MonkeyPatch
+    here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(source: object, target: object) -> None:
         raise OSError(28, "No space left on device")
 
     text = "[arm64]\ngetppid = 1\n"
-    name = budgets(text)
     monkeypatch.setattr(os, "replace", full)
-    assert run(name, "--update") == 2
-    assert (tmp_path / name).read_text() == text
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["budgets.toml", "new.json"]
+    assert run("--update", budgets=text) == 2
+    assert BUDGETS.read_text() == text
+    assert sorted(file.name for file in here.iterdir()) == ["budgets.toml", "new.json"]

@@ -108,36 +108,26 @@ def test_record_looks_at_the_cores_before_it_boots(capsys: pytest.CaptureFixture
         ("debian:6.12,cpu=neoverse-n1", None, ("cortex-a76",), "neoverse-n1"),
     ],
 )
-@pytest.mark.parametrize("command", [record, annotate, series])
+@pytest.mark.parametrize("command", [record, annotate, series, diff])
 def test_a_kernel_is_measured_on_the_first_cores_processor(
     command: ModuleType, spec: str, cpu: str | None, cores: tuple[str, ...], measured: str
 ) -> None:
-    operands = {record: {"spec": spec}, annotate: {"what": spec}, series: {"base": spec}}[command]
+    names = {record: ["spec"], annotate: ["what"], series: ["base"], diff: ["old", "new"]}[command]
+    operands = dict.fromkeys(names, spec)
     options = command.Options(**operands, arch="arm64", cpu=cpu, core=cores, case=("getppid",))
-    assert options.measurement_of(ARCHES["arm64"], spec).cpu == measured
+    assert options.unit(spec).measurement.cpu == measured
 
 
-def test_both_sides_of_a_diff_are_measured_on_it() -> None:
-    words = ("debian:6.1", "debian:6.12,cpu=max")
-    options = diff.Options(old=words[0], new=words[1], arch="arm64", core=("cortex-a76",))
-    assert [options.unit(text).measurement.cpu for text in words] == ["cortex-a76", "max"]
-
-
-def test_a_core_without_that_vector_length(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("record", "debian:6.12", "--arch", "arm64", "--case", "getppid+vec=once")
-    for length in ("512", "128"):
-        status, _, err = printed(capsys, *words, "--vl", length, "--core", "neoverse-v1")
-        assert status == 2
-        assert f"neoverse-v1 has no vectors of {length} bits" in err and "vl=256" in err
-
-
-def test_a_processor_without_the_length_that_a_case_names(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("name", ["--cpu", "--core"])
+# 128 is arm64's own default, which a case's name leaves out.
+@pytest.mark.parametrize("words", ["+vl=128", "+vl=512", " --vl 128", " --vl 512"])
+def test_a_length_that_the_processor_does_not_have(
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """128 is arm64's own default, which a case's name leaves out."""
-    words = ("record", "debian:6.12", "--arch", "arm64", "--case", "getppid+vec=once+vl=128")
-    status, _, err = printed(capsys, *words, "--cpu", "neoverse-v1")
-    assert status == 2 and "neoverse-v1 has no vectors of 128 bits" in err
+    line = f"record debian:6.12 --arch arm64 --case getppid+vec=once{words} {name} neoverse-v1"
+    status, _, err = printed(capsys, *line.split())
+    assert status == 2
+    assert f"neoverse-v1 has no vectors of {words[-3:]} bits" in err and "vl=256" in err
 
 
 def test_a_recording_of_another_processor_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:

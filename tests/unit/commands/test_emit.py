@@ -179,14 +179,6 @@ def test_a_wide_screen_has_a_bar_for_each_verdict() -> None:
     assert not set(dict(row.findall(narrow)).values()) & {"|++++", "|++++++++"}
 
 
-def test_a_warning_is_seen_and_a_note_is_not_in_its_way(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    emit.write("warning: busy\n      Stop it\nnote: a\n      b\n1 -> 2\n", emit.ALWAYS)
-    colours = re.findall("\x1b\\[(\\d+)m", capsys.readouterr().out)
-    assert colours == ["33", "33", "2", "2"]
-
-
 @pytest.mark.parametrize(
     ("words", "variables", "coloured"),
     [
@@ -207,41 +199,36 @@ def test_a_terminal_gets_colour_where_it_is_wanted(
     assert (status, " worse\x1b[m" in text, "\x1b" in text) == (0, coloured, coloured)
 
 
-LINES = {
-    "+added": "32",
-    "-removed": "31",
-    ">moved here": "35",
-    "<moved away": "35",
-    "@@ el0_svc @@": "36",
-    " same": "",
-}
-
-
-def test_a_path_difference_has_the_colours_of_git(capsys: pytest.CaptureFixture[str]) -> None:
-    emit.write("-cpu max\n\n@@ a @@\n" + "\n".join(LINES) + "\n\n+2\n", emit.ALWAYS)
-    head, _, _, *lines, _, tail, _ = capsys.readouterr().out.split("\n")
-    assert (head, tail) == ("-cpu max", "+2")
-    expected = [f"\x1b[{style}m{line}\x1b[m" if style else line for line, style in LINES.items()]
-    assert lines == expected
+PLAIN = (
+    "Of 5 budgets: 1 over, 2 undecided, 2 within.",
+    "the executed instructions are the same",
+    "Total: getppid 55 -> 55 (0)",
+    "add/remove: 0/0 grow/shrink: 2/4 up/down: 17/-15 (2)",
+)
 
 
 @pytest.mark.parametrize(
-    "sentence",
+    ("lines", "styles"),
     [
-        "Of 5 budgets: 1 over, 2 undecided, 2 within.",
-        "the executed instructions are the same",
-        "Total: getppid 55 -> 55 (0)",
-        "add/remove: 0/0 grow/shrink: 2/4 up/down: 17/-15 (2)",
+        # A warning is seen, a note is not in its way, and both are one to their ends.
+        ("warning: busy|      Stop it|note: a|      worse|plain", ("33", "33", "2", "2", "")),
+        # A path's differences have the colours of git.
+        (
+            "-cpu max||@@ a @@|+added|-removed|>moved here|<moved away|@@ el0_svc @@| same||+2",
+            ("", "", "36", "32", "31", "35", "35", "36", "", "", ""),
+        ),
+        ("|".join(PLAIN), ("",) * len(PLAIN)),
     ],
 )
-def test_a_sentence_has_no_colour(sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
-    emit.write(sentence, emit.ALWAYS)
-    assert capsys.readouterr().out == sentence
-
-
-def test_a_note_is_dim_to_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    emit.write("note: one\n      worse\nplain\n", emit.ALWAYS)
-    assert capsys.readouterr().out == "\x1b[2mnote: one\x1b[m\n\x1b[2m      worse\x1b[m\nplain\n"
+def test_a_line_has_the_colour_of_what_it_says(
+    lines: str, styles: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    emit.write(lines.replace("|", "\n"), emit.ALWAYS)
+    expected = [
+        f"\x1b[{style}m{line}\x1b[m" if style else line
+        for line, style in zip(lines.split("|"), styles, strict=True)
+    ]
+    assert capsys.readouterr().out.split("\n") == expected
 
 
 def test_text_from_outside_does_not_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,21 +10,24 @@ from typing import Any
 import pytest
 
 from kentry.cli import main
-from kentry.results.recording import write_recording
+from kentry.results.recording import Recording, write_recording
 from tests.builders import built, recording, validate
 from tests.unit.compare.test_contexts import in_contexts, stat
+
+
+def written(folder: Path, *recordings: Recording) -> list[str]:
+    """The files of the recordings of kernels in order."""
+    files = [folder / f"{place}.json" for place in range(len(recordings))]
+    for kernel, file in zip(recordings, files, strict=True):
+        write_recording(kernel, file)
+    return list(map(str, files))
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     """Recordings of five kernels: 110, 110, 118, 118 and 112 instructions."""
-    names = []
-    for place, count in enumerate((10, 10, 18, 18, 12)):
-        file = tmp_path / f"{place}.json"
-        functions = [("handle_exception", 100), ("syscall", count)]
-        write_recording(recording({"getppid": functions}), file)
-        names.append(str(file))
-    return names
+    counts = ([("handle_exception", 100), ("syscall", own)] for own in (10, 10, 18, 18, 12))
+    return written(tmp_path, *(recording({"getppid": functions}) for functions in counts))
 
 
 def parsed(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -39,13 +42,10 @@ def test_each_change_has_its_place_and_its_functions(
     assert main(["log", *files, "--json"]) == 0
     log = parsed(capsys)
     assert [one["value"] for one in log["points"]] == [110, 110, 118, 118, 112]
-    found = [(one["place"], one["names"], one["delta"]) for one in log["changes"]]
-    assert found == [(2, [files[2]], 8), (4, [files[4]], -6)]
-    for one in log["changes"]:
-        assert [(row["name"], row["delta"]) for row in one["functions"]] == [
-            ("syscall", one["delta"])
-        ]
-        assert one["new"] - one["old"] == one["delta"]
+    for change, place, delta in zip(log["changes"], (2, 4), (8, -6), strict=True):
+        assert (change["place"], change["names"], change["delta"]) == (place, [files[place]], delta)
+        assert [(row["name"], row["delta"]) for row in change["functions"]] == [("syscall", delta)]
+        assert change["new"] - change["old"] == delta
     assert main(["log", *files[:2], "--json"]) == 0
     assert parsed(capsys)["changes"] == []
 
@@ -53,13 +53,11 @@ def test_each_change_has_its_place_and_its_functions(
 def test_each_case_has_its_history_and_what_else_differs_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = []
-    for place, (getppid, read) in enumerate(((10, 20), (10, 25), (13, 25))):
-        functions = {"getppid": [("a", getppid)], "read": [("b", read)]}
-        file = tmp_path / f"{place}.json"
-        config = {"PREEMPT": "y" if place < 1 else "n"}
-        write_recording(built(functions, config=config), file)
-        names.append(str(file))
+    kernels = (
+        built({"getppid": [("a", getppid)], "read": [("b", read)]}, config={"PREEMPT": preempt})
+        for getppid, read, preempt in ((10, 20, "y"), (10, 25, "n"), (13, 25, "n"))
+    )
+    names = written(tmp_path, *kernels)
     assert main(["log", *names, "--case", "getppid,read", "--json"]) == 0
     log = parsed(capsys)
     [other] = log["others"]
@@ -85,9 +83,7 @@ def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path
 def test_a_count_that_no_context_has_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sides = [in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)]
-    names = [str(tmp_path / f"{place}.json") for place in range(2)]
-    for side, name in zip(sides, names, strict=True):
-        write_recording(side, Path(name))
+    new = in_contexts(stat([1, 2, 1], entry=301), seed=2)
+    names = written(tmp_path, in_contexts(stat([0, 0, 1])), new)
     assert main(["log", *names, "--case", "stat"]) == 0
     assert "447 instructions of stat: the old count with" in capsys.readouterr().out

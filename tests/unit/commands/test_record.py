@@ -42,9 +42,7 @@ def test_cases_and_lengths_make_one_list(words: list[str], chosen: list[str]) ->
     assert list(measurement(*words).cases) == chosen
 
 
-def test_the_floor_is_booted_on_the_processor_of_the_spec(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_floor_is_booted_on_the_processor_of_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     booted: list[tuple[str, str]] = []
 
     def measure_all(units: list[Unit]) -> list[Recording]:

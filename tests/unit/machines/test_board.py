@@ -11,7 +11,7 @@ import pytest
 
 from kentry.errors import MachineError
 from kentry.machines import machine
-from kentry.machines.board import BoardMachine, open_board
+from kentry.machines.board import BoardMachine
 from kentry.machines.machine import CommandResult, MachineOptions
 from kentry.machines.open import open_machine
 from tests.processes import awaited
@@ -57,20 +57,30 @@ def options(tmp_path: Path, text: str, **more: Any) -> MachineOptions:
     return MachineOptions(**more)
 
 
-def lines_of(tmp_path: Path, text: str, words: tuple[str, ...] = ("n=3",)) -> list[str]:
+@pytest.fixture
+def place(tmp_path: Path, probe: Path, folder: Path) -> Iterator[BoardMachine]:
+    """The board of SERIAL."""
+    with open_machine("board:x", options(tmp_path, SERIAL)) as place:
+        assert isinstance(place, BoardMachine)
+        yield place
+
+
+def lines_of(tmp_path: Path, text: str) -> list[str]:
     lines: list[str] = []
     with open_machine("board:x", options(tmp_path, text)) as place:
-        assert place.kind == "board"
-        assert place.name == "board:x"
-        place.run_probe(words, 20, lines.append)
+        assert (place.kind, place.name) == ("board", "board:x")
+        place.run_probe(("n=3",), 20, lines.append)
     return lines
 
 
 EXPECTED = ["kentry-probe start x86_64", "kentry-probe word n=3", "kentry-probe end cases=1"]
+NETWORK = f"{HEAD}      NetworkShell: {{}}\n"
 
 
-def test_a_probe_goes_over_a_console_and_its_lines_come_back(tmp_path: Path, probe: Path) -> None:
-    assert lines_of(tmp_path, SERIAL) == EXPECTED
+# Over a console, and by the way that a driver has for files.
+@pytest.mark.parametrize("text", [SERIAL, NETWORK])
+def test_a_probe_goes_there_and_its_lines_come_back(text: str, tmp_path: Path, probe: Path) -> None:
+    assert lines_of(tmp_path, text) == EXPECTED
 
 
 def test_a_console_that_loses_bytes_costs_time_only(tmp_path: Path, probe: Path) -> None:
@@ -80,16 +90,11 @@ def test_a_console_that_loses_bytes_costs_time_only(tmp_path: Path, probe: Path)
     assert lines[-2] == "kentry-probe t 20000"
 
 
-def test_a_probe_goes_by_the_way_that_a_driver_has_for_files(tmp_path: Path, probe: Path) -> None:
-    assert lines_of(tmp_path, f"{HEAD}      NetworkShell: {{}}\n") == EXPECTED
-
-
-def test_a_command_has_its_status_and_both_outputs(tmp_path: Path, probe: Path) -> None:
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
-        result = place.run_command(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"], 20)
-        assert (result.status, result.stdout, result.stderr) == (3, "a  b\n", "c\n")
-        with pytest.raises(MachineError, match="'sleep' on board:x"):
-            place.run_command(["sleep", "100"], 1)
+def test_a_command_has_its_status_and_both_outputs(place: BoardMachine) -> None:
+    result = place.run_command(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"], 20)
+    assert (result.status, result.stdout, result.stderr) == (3, "a  b\n", "c\n")
+    with pytest.raises(MachineError, match="'sleep' on board:x"):
+        place.run_command(["sleep", "100"], 1)
 
 
 @pytest.mark.parametrize(
@@ -102,31 +107,29 @@ def test_a_command_has_its_status_and_both_outputs(tmp_path: Path, probe: Path) 
     ],
 )
 def test_a_probe_without_an_end_is_one_sentence_and_its_lines_are_kept(
-    tmp_path: Path, probe: Path, body: str, words: str
+    place: BoardMachine, probe: Path, body: str, words: str
 ) -> None:
     probe.write_text(f"#!/bin/sh\n{body}\n")
     lines: list[str] = []
-    with (
-        open_board("board:x", options(tmp_path, SERIAL)) as place,
-        pytest.raises(MachineError, match=words),
-    ):
+    with pytest.raises(MachineError, match=words):
         place.run_probe((), 1, lines.append)
     assert lines == ["kentry-probe start x86_64"] * ("start" in body)
 
 
-def test_a_folder_that_vanished_is_made_again(tmp_path: Path, probe: Path, folder: Path) -> None:
+def test_a_folder_that_vanished_is_made_again(
+    place: BoardMachine, tmp_path: Path, folder: Path
+) -> None:
     lines: list[str] = []
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
-        place.run_probe((), 20, lines.append)
-        (made,) = folder.iterdir()
-        made.rename(tmp_path / "elsewhere")
-        place.run_probe((), 20, lines.append)
+    place.run_probe((), 20, lines.append)
+    (made,) = folder.iterdir()
+    made.rename(tmp_path / "elsewhere")
+    place.run_probe((), 20, lines.append)
     assert lines == [EXPECTED[0], EXPECTED[2]] * 2
 
 
 def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) -> None:
     text = f"{SERIAL}      TwoKernels: {{}}\n"
-    with open_board("board:x", options(tmp_path, text)) as place:
+    with open_machine("board:x", options(tmp_path, text)) as place:
         assert isinstance(place, BoardMachine)
         assert place.states == ("unknown", "off", "shell", "shell_next")
         place.boot("shell_next", lambda fraction, now: None)
@@ -135,14 +138,11 @@ def test_a_state_of_the_strategy_is_another_kernel(tmp_path: Path, probe: Path) 
             place.bring_up("nothing")
 
 
-def test_a_command_that_ends_the_machine_is_not_waited_for(tmp_path: Path, probe: Path) -> None:
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
-        assert isinstance(place, BoardMachine)
-        place.leave(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"])
-        assert place.left() is None
-        assert awaited(place.left)
-        result = place.left()
-    assert result == CommandResult(3, "a  b\n", "c\n")
+def test_a_command_that_ends_the_machine_is_not_waited_for(place: BoardMachine) -> None:
+    place.leave(["sh", "-c", "echo 'a  b'; echo c >&2; exit 3"])
+    assert place.left() is None
+    assert awaited(place.left)
+    assert place.left() == CommandResult(3, "a  b\n", "c\n")
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,8 @@ def test_an_environment_that_will_not_do_is_one_sentence(
 
 
 def test_a_file_that_cannot_be_put_there_is_one_sentence(tmp_path: Path, probe: Path) -> None:
-    text = f"{HEAD}      NetworkShell: {{broken: true}}\n"
     with pytest.raises(MachineError, match="could not put .*: no space"):
-        lines_of(tmp_path, text)
+        lines_of(tmp_path, NETWORK.replace("{}", "{broken: true}"))
 
 
 @pytest.mark.parametrize(
@@ -204,13 +203,11 @@ def test_a_file_that_never_arrives_whole_is_one_sentence(
         losing.get("/x/out")
 
 
-def test_no_command_is_longer_than_a_shells_line(tmp_path: Path, probe: Path) -> None:
+def test_no_command_is_longer_than_a_shells_line(place: BoardMachine, probe: Path) -> None:
     probe.write_bytes(PROBE.encode() + b"#" + os.urandom(30000).replace(b"\n", b""))
     lines: list[str] = []
-    with open_board("board:x", options(tmp_path, SERIAL)) as place:
-        place.run_probe(("a'b", "=".join(["long"] * 1000)), 20, lines.append)
-        assert isinstance(place, BoardMachine)
-        commands = place._command.commands
+    place.run_probe(("a'b", "=".join(["long"] * 1000)), 20, lines.append)
+    commands = place._command.commands
     assert lines[1:3] == ["kentry-probe word a'b", "kentry-probe word long" + "=long" * 999]
     assert len(commands) > 50
     assert max(map(len, commands)) < 700

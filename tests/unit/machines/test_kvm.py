@@ -24,11 +24,10 @@ ICOUNT = MachineOptions(accelerator="icount", arch="arm64")
 def place_of(tmp_path: Path, options: MachineOptions, script: str = "") -> KvmMachine:
     """A machine whose QEMU runs `script`."""
     emulator = str(fake_qemu(tmp_path, script))
-    arch = find_arch(options.arch) if options.arch else host_arch()
-    place = KvmMachine("kvm", arch, replace(options, emulator=emulator))
+    place = KvmMachine("kvm", replace(options, emulator=emulator))
     place.probe = tmp_path / "probe"
     place.probe.write_bytes(b"the probe")
-    place.kernel = image_kernel(arch.name)
+    place.kernel = image_kernel(place.arch.name)
     return place
 
 

@@ -100,69 +100,36 @@ def fails(machine: Played, pattern: str, how: str = "kexec", timeout: float = 5.
     return caught.value
 
 
-def test_kexec_loads_the_kernel_and_starts_it() -> None:
+def test_a_machine_is_waited_for_until_it_answers_again() -> None:
     machine = Played()
-    said = boot(machine)
-    loading = f"-l /boot/vmlinuz-{NEW} --initrd=/boot/initrd.img-{NEW} --reuse-cmdline"
-    assert f'sh -c kexec "$@" sh {loading}' in machine.lines()
-    assert "sh -c systemctl kexec sh" in machine.lines()
-    assert said[-1] == "ssh:board: waiting until it answers again"
+    assert boot(machine)[-1] == "ssh:board: waiting until it answers again"
     assert machine.reconnected == 3
 
 
-def test_without_systemd_kexec_starts_it_itself() -> None:
-    machine = Played(systemd=False)
-    boot(machine)
-    assert "sh -c sync; kexec -e sh" in machine.lines()
-
-
-def test_who_is_not_root_uses_sudo() -> None:
-    machine = Played(root=False)
-    boot(machine)
-    assert "sudo -n sh -c systemctl kexec sh" in machine.lines()
-    assert [line for line in machine.lines() if line.startswith('sudo -n sh -c kexec "$@"')]
+LOAD = f"-l /boot/vmlinuz-{NEW} --initrd=/boot/initrd.img-{NEW}"
+# Where only a signed kernel is allowed.
+REFUSED = CommandResult(255, "", "kexec_load failed: Operation not permitted")
+MODULES, SRV = f"/lib/modules/{NEW}/vmlinuz", ("/srv/vmlinuz-6.9", "/srv/initramfs-6.9.img")
 
 
 @pytest.mark.parametrize(
-    ("kernel", "files", "words"),
+    ("machine", "kernel", "load"),
     [
-        ("/root/Image", ("/root/Image",), "-l /root/Image --reuse-cmdline"),
-        (
-            "/srv/vmlinuz-6.9",
-            ("/srv/vmlinuz-6.9", "/srv/initramfs-6.9.img"),
-            "-l /srv/vmlinuz-6.9 --initrd=/srv/initramfs-6.9.img --reuse-cmdline",
-        ),
-        (NEW, (f"/lib/modules/{NEW}/vmlinuz",), f"-l /lib/modules/{NEW}/vmlinuz --reuse-cmdline"),
+        (Played(), NEW, LOAD),
+        (Played(systemd=False), NEW, LOAD),
+        (Played(root=False), NEW, LOAD),
+        (Played(answers={"sh -l /boot": REFUSED}), NEW, f"-s {LOAD}"),
+        (Played(files=(MODULES,)), NEW, f"-l {MODULES}"),
+        (Played(files=("/root/Image",)), "/root/Image", "-l /root/Image"),
+        (Played(files=SRV), SRV[0], f"-l {SRV[0]} --initrd={SRV[1]}"),
     ],
 )
-def test_a_kernel_is_a_release_or_a_path(kernel: str, files: tuple[str, ...], words: str) -> None:
-    machine = Played(files=files)
+def test_kexec_loads_the_kernel_and_starts_it(machine: Played, kernel: str, load: str) -> None:
     boot(machine, kernel=kernel)
-    assert f'sh -c kexec "$@" sh {words}' in machine.lines()
-
-
-def test_a_signed_kernel_is_loaded_where_only_that_is_allowed() -> None:
-    refused = CommandResult(255, "", "kexec_load failed: Operation not permitted")
-    machine = Played(answers={"sh -l /boot": refused})
-    boot(machine)
-    assert [line for line in machine.lines() if "sh -s -l /boot" in line]
-
-
-@pytest.mark.parametrize(
-    ("part", "status", "says", "pattern"),
-    [
-        ("command -v kexec", 127, "", "kexec is not installed.*kexec-tools"),
-        ("-l /boot", 255, "Function not implemented", "does not load 6.12.3-arm64"),
-        ("systemctl kexec", 1, "Call failed", "ended with status 1.*systemctl kexec"),
-        ("boot_id", 1, "No such file", "does not say which boot it is in"),
-        ("test -f", 0, "", "has no kernel 6.12.3-arm64.*vmlinuz-6.12.3-arm64"),
-    ],
-)
-def test_what_stands_in_the_way_is_said(part: str, status: int, says: str, pattern: str) -> None:
-    machine = Played(answers={part: CommandResult(status, "", says)})
-    error = fails(machine, pattern)
-    assert says in error.detail
-    assert machine.told == 0
+    root = "" if machine.root else "sudo -n "
+    start = "systemctl kexec" if machine.systemd else "sync; kexec -e"
+    assert f'{root}sh -c kexec "$@" sh {load} --reuse-cmdline' in machine.lines()
+    assert f"{root}sh -c {start} sh" in machine.lines()
 
 
 @pytest.mark.parametrize("kernel", ["Debian, with Linux 6.12", "it's; reboot", "$(id)", "1>2"])
@@ -215,31 +182,46 @@ def test_a_name_that_is_no_release_is_not_compared() -> None:
 DENIED = CommandResult(1, "", "sudo: a password is required")
 
 
+def answering(part: str, status: int, text: str = "") -> Played:
+    return Played(answers={part: CommandResult(status, "", text)})
+
+
 @pytest.mark.parametrize(
-    ("machine", "pattern", "detail"),
+    ("machine", "pattern", "detail", "told"),
     [
-        (Played(root=False, answers={"sudo -n true": DENIED}), "it is not root, and sudo", ""),
-        (Played(after=OLD), f"came back with the kernel {OLD}, not {NEW}", ""),
-        (Played(after="", down=0), f"still runs the same boot of {OLD}", ""),
-        (Played(down=10**9), r"did not come back within 0\.2 s", "not answer"),
-        (Telling(after="", down=0), "the same boot", ""),
-        (Telling(after="", down=0, result=CommandResult(0, "bye", "")), "the same boot", "bye"),
-        (Telling(after="", down=0, result=CommandResult(2, "", "no")), "with status 2", "no"),
+        (answering("command -v kexec", 127), "kexec is not installed.*kexec-tools", "", 0),
+        (answering("-l /boot", 255, "Not implemented"), f"not load {NEW}", "Not implemented", 0),
+        (answering("systemctl kexec", 1, "no"), "with status 1.*systemctl kexec", "no", 0),
+        (answering("boot_id", 1, "No such"), "does not say which boot it is in", "No such", 0),
+        (answering("test -f", 0), f"has no kernel {NEW}.*vmlinuz-{NEW}", "", 0),
+        (Played(root=False, answers={"sudo -n true": DENIED}), "it is not root, and sudo", "", 0),
+        (Played(after=OLD), f"came back with the kernel {OLD}, not {NEW}", "", 1),
+        (Played(after="", down=0), f"still runs the same boot of {OLD}", "", 1),
+        (Played(down=10**9), r"did not come back within 0\.2 s", "not answer", 1),
+        (Telling(after="", down=0), "the same boot", "", 1),
+        (Telling(after="", down=0, result=CommandResult(0, "bye", "")), "the same boot", "bye", 1),
+        (Telling(after="", down=0, result=CommandResult(2, "", "no")), "with status 2", "no", 1),
     ],
 )
-def test_a_boot_that_fails_is_one_sentence(machine: Played, pattern: str, detail: str) -> None:
+def test_a_boot_that_fails_is_one_sentence(
+    machine: Played, pattern: str, detail: str, told: int
+) -> None:
     assert detail in fails(machine, pattern, timeout=0.2).detail
+    assert machine.told == told
 
 
-@pytest.mark.parametrize("kernel", ["", "-x", "a\nb"])
-def test_what_is_no_kernel_is_a_mistake(kernel: str) -> None:
-    with pytest.raises(UserError, match="no name of"):
-        boot(Played(), kernel=kernel)
-
-
-def test_a_command_must_say_where_the_kernel_goes() -> None:
-    with pytest.raises(UserError, match="not say which"):
-        boot(Played(), "reboot")
+@pytest.mark.parametrize(
+    ("how", "kernel", "pattern"),
+    [
+        *(("kexec", kernel, "no name of") for kernel in ("", "-x", "a\nb")),
+        ("reboot", NEW, "not say which"),
+    ],
+)
+def test_a_kernel_or_a_command_that_will_not_do_is_a_mistake(
+    how: str, kernel: str, pattern: str
+) -> None:
+    with pytest.raises(UserError, match=pattern):
+        boot(Played(), how, kernel)
 
 
 @pytest.fixture

@@ -173,15 +173,12 @@ def test_a_name_or_settings_that_ssh_does_not_like_are_an_error(started: Server)
     assert "nosuchoption" in refused(started, "not get to").detail
 
 
-def test_nobody_listening_is_an_error(server: Server) -> None:
+def test_nobody_listening_is_an_error_and_so_is_a_server_that_says_nothing(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.start()
     server.stop()
     refused(server, "target does not answer")
-
-
-def test_a_server_that_says_nothing_is_given_up(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(ssh, "_CONNECT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server.port = silent.getsockname()[1]
@@ -297,23 +294,22 @@ def test_a_folder_where_nothing_runs_is_passed_over(server: Server) -> None:
     assert nothing_left(server)
 
 
-def test_no_folder_at_all_is_an_error(server: Server) -> None:
-    server.program("mkdir", "echo Read-only file system >&2; exit 1")
-    server.start()
-    with (
-        open_machine("ssh:target", MachineOptions()) as place,
-        pytest.raises(MachineError, match="No folder on ssh:target"),
-    ):
-        probe(place)
-
-
-def test_no_space_is_an_error(server: Server) -> None:
-    server.program("cat", "echo cat: write error: No space left on device >&2; exit 1")
+@pytest.mark.parametrize(
+    ("program", "says", "pattern"),
+    [
+        ("mkdir", "Read-only file system", "No folder on ssh:target takes a program"),
+        ("cat", "write error: No space left on device", "cannot be written on ssh:target.*64 KiB"),
+    ],
+)
+def test_a_probe_that_cannot_be_put_there_is_an_error(
+    program: str, says: str, pattern: str, server: Server
+) -> None:
+    server.program(program, f"echo {says} >&2; exit 1")
     server.start()
     with open_machine("ssh:target", MachineOptions()) as place:
-        with pytest.raises(MachineError, match="cannot be written") as caught:
+        with pytest.raises(MachineError, match=pattern) as caught:
             probe(place)
-        assert "No space" in caught.value.detail
+        assert program == "mkdir" or says in caught.value.detail
     assert nothing_left(server)
 
 

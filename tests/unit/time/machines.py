@@ -242,11 +242,7 @@ def container() -> Machine:
         "/proc/stat": stat(*[(1000, 9000, 0)] * 8),
         "/proc/cpuinfo": cpuinfo(8),
         "/proc/cmdline": "root=/dev/sda1",
-        "/proc/self/status": status(
-            Seccomp=2,
-            Seccomp_filters=1,
-            Cpus_allowed_list="4-5",
-        ),
+        "/proc/self/status": status(Seccomp=2, Seccomp_filters=1, Cpus_allowed_list="4-5"),
         "/proc/self/loginuid": "4294967295",
         "/sys/fs/cgroup/cpu.max": "50000 100000",
         "/sys/fs/cgroup/cpuset.cpus.effective": "4-5",

@@ -10,7 +10,7 @@ import pytest
 
 from kentry.errors import MachineError
 from kentry.results.recording import (
-    Recording,
+    NoisyMetric,
     TimedProcess,
     read_recording,
     to_json,
@@ -44,12 +44,18 @@ from tests.builders import validate
 from tests.places import GHZ, LOOP_NS, FakePlace, silent
 
 FOUR = Settings(turns=4, blocks=4)
+TWO = {"getppid": 80.0, "read": 120.0}
 
 
 def sampled(place: FakePlace, *slots: str, groups: int = 20) -> Output:
     output = Output()
     Sampler(place, slots, FOUR, output).run_in_one(groups)
     return output
+
+
+def metrics(*slots: str, groups: int = 20, **place: Any) -> dict[str, NoisyMetric]:
+    """Those of the last slot, of which getppid takes 80 ns and read 120."""
+    return metrics_of(sampled(FakePlace(TWO, **place), *slots, groups=groups), slots[-1])
 
 
 def process(
@@ -79,8 +85,7 @@ def test_a_clock_of_long_steps_says_more_than_its_steps() -> None:
 
 
 def test_a_case_in_blocks_has_its_time_its_loop_and_its_counters() -> None:
-    place = FakePlace({"getppid": 80.0, "read": 120.0}, spread=0.0, noise=0.0)
-    found = metrics_of(sampled(place, "getppid", "read", "getppid", "read"), "read")
+    found = metrics("getppid", "read", "getppid", "read", spread=0.0, noise=0.0)
     assert set(found) == {"ns", "loop_ns", "kernel-cycles", "user-cycles"}
     assert found["ns"].value == pytest.approx(120.0)
     assert found["ns"].unit == found["loop_ns"].unit == "ns"
@@ -93,7 +98,7 @@ def test_a_case_in_blocks_has_its_time_its_loop_and_its_counters() -> None:
 
 
 def test_the_interval_holds_the_value_that_it_was_made_from() -> None:
-    found = metrics_of(sampled(FakePlace({"read": 120.0}, noise=0.0), "read", "read"), "read")["ns"]
+    found = metrics("read", "read", noise=0.0)["ns"]
     assert found.interval is not None and found.confidence == 0.99
     assert found.interval[0] < 120.0 < found.interval[1]
     assert found.interval[0] <= found.value <= found.interval[1]
@@ -102,8 +107,7 @@ def test_the_interval_holds_the_value_that_it_was_made_from() -> None:
 
 
 def test_one_by_one_has_no_loop_and_no_counters() -> None:
-    place = FakePlace({"getppid": 80.0}, spread=0.0, noise=0.0)
-    found = metrics_of(sampled(place, "getppid+cache=64K"), "getppid+cache=64K")
+    found = metrics("getppid+cache=64K", spread=0.0, noise=0.0)
     assert set(found) == {"ns"}
     assert found["ns"].value == pytest.approx(80.0)
     assert found["ns"].samples[0].calls == 1
@@ -111,9 +115,9 @@ def test_one_by_one_has_no_loop_and_no_counters() -> None:
 
 
 def test_a_slot_alone_has_no_floor_and_one_process_no_interval() -> None:
-    alone = metrics_of(sampled(FakePlace({"read": 120.0}), "read"), "read")["ns"]
+    alone = metrics("read")["ns"]
     assert alone.floor is None and alone.detectable is None and alone.interval
-    single = metrics_of(sampled(FakePlace({"read": 120.0}), "read", groups=1), "read")["ns"]
+    single = metrics("read", groups=1)["ns"]
     assert single.interval is None and single.confidence is None
 
 
@@ -135,12 +139,6 @@ def test_where_boots_are_the_sample_their_interval_is_wider() -> None:
     assert narrow and wide and wide[1] - wide[0] > 2 * (narrow[1] - narrow[0])
 
 
-def recorded(place: FakePlace, *slots: str) -> Recording:
-    output = sampled(place, *slots)
-    cases = {name: metrics_of(output, name) for name in slots}
-    return Session(place).recording(output, cases, {"turns": 4})
-
-
 @pytest.mark.parametrize(
     "slots",
     [
@@ -153,7 +151,9 @@ def recorded(place: FakePlace, *slots: str) -> Recording:
 def test_a_recording_is_what_the_schema_says_and_comes_back(
     slots: tuple[str, ...], tmp_path: Path
 ) -> None:
-    recording = recorded(FakePlace({"getppid": 80.0, "read": 120.0}), *slots)
+    output = sampled(FakePlace(TWO), *slots)
+    cases = {name: metrics_of(output, name) for name in slots}
+    recording = Session(FakePlace(TWO)).recording(output, cases, {"turns": 4})
     validate(to_json(recording), "recording-1")
     write_recording(recording, tmp_path / "it.json")
     back = read_recording(tmp_path / "it.json")
@@ -231,21 +231,13 @@ def compared(
     return compare_cases(sampler, pairs, schedule, silent)
 
 
-def estimated(place: FakePlace, old: str, new: str) -> Effect:
-    (row,) = compared(place, Pair(old, new)).rows
-    assert row
-    return row
-
-
 @pytest.mark.parametrize("seed", range(4))
-def test_a_case_is_the_same_as_itself_and_one_per_cent_is_found(seed: int) -> None:
-    assert estimated(FakePlace(NS, seed=seed), "a", "a").verdict == SAME
-    row = estimated(FakePlace(NS, seed=seed), "a", "b")
-    assert row.verdict == WORSE
-    assert row.interval[0] < 0.01 < row.interval[1]
-    # Drift is in both, and makes no difference.
-    assert estimated(FakePlace(NS, drift=0.3, seed=seed), "a", "a").verdict == SAME
-    assert estimated(FakePlace(NS, drift=0.3, seed=seed), "a", "b").verdict == WORSE
+@pytest.mark.parametrize("drift", [0.0, 0.3])  # it is in both, and makes no difference
+def test_a_case_is_the_same_as_itself_and_one_per_cent_is_found(drift: float, seed: int) -> None:
+    for new, verdict in (("a", SAME), ("b", WORSE)):
+        (row,) = compared(FakePlace(NS, drift=drift, seed=seed), Pair("a", new)).rows
+        assert row and row.verdict == verdict
+        assert row.interval[0] < (new == "b") / 100 < row.interval[1]
 
 
 def test_groups_in_which_a_clock_jumped_are_in_no_comparison() -> None:
@@ -301,7 +293,6 @@ def test_neither_is_one_whose_line_was_lost(monkeypatch: pytest.MonkeyPatch) -> 
         compared(place, Pair("a", "b"), Pair("fast", "same"))
 
 
-TWO = {"getppid": 80.0, "read": 120.0}
 TIMED = Schedule(1.0)
 
 
@@ -311,9 +302,7 @@ def _few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def booted(
-    place: FakePlace,
-    schedule: Schedule = TIMED,
-    both: tuple[KernelRuns, KernelRuns] | None = None,
+    place: FakePlace, schedule: Schedule = TIMED, both: tuple[KernelRuns, KernelRuns] | None = None
 ) -> tuple[Ending, tuple[KernelRuns, KernelRuns]]:
     both = both or (KernelRuns("6.1"), KernelRuns("6.12"))
     settings = Settings(turns=2, blocks=4, seed=7)
@@ -347,14 +336,12 @@ def test_boots_are_numbered_through_and_each_has_its_groups() -> None:
     assert all("groups=3" in words and "cases=getppid,read" in words for words in place.runs)
 
 
-def test_a_kernel_that_is_slower_is_found() -> None:
-    ending, _ = booted(FakePlace(TWO, kernels={"6.12": 1.02}, boot_spread=0.002))
-    assert {case: one.verdict for case, one in estimates(ending).items()} == dict.fromkeys(
-        TWO, WORSE
-    )
-    assert estimates(ending)["read"].interval[0] < 0.02 < estimates(ending)["read"].interval[1]
-    ending, _ = booted(FakePlace(TWO, kernels={"6.1": 1.02}, boot_spread=0.002))
-    assert estimates(ending)["read"].verdict == BETTER
+@pytest.mark.parametrize(("slower", "sign"), [("6.12", 1), ("6.1", -1)])
+def test_a_kernel_that_is_slower_is_found(slower: str, sign: int) -> None:
+    ending, _ = booted(FakePlace(TWO, kernels={slower: 1.02}, boot_spread=0.002))
+    rows = estimates(ending)
+    assert [row.verdict for row in rows.values()] == [WORSE if sign > 0 else BETTER] * len(TWO)
+    assert rows["read"].interval[0] < sign * 0.02 < rows["read"].interval[1]
 
 
 @pytest.mark.parametrize("seed", range(6))
