@@ -36,7 +36,8 @@ from kentry.results.workload_comparison import (
     Ran,
     WorkloadComparison,
 )
-from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE, histogram, is_decided, mode
+from kentry.stats import exact
+from kentry.stats.exact import SAME, UNDECIDED, histogram, is_decided, mode
 
 _TARGET_KEYS = ("emulator", "machine", "cpu", "cmdline", "memory_mib")
 
@@ -211,7 +212,7 @@ def _entry(pairs: Sequence[tuple[_Side, _Side]]) -> EntryDelta:
     decided = kinds >= _KINDS and 2 * kinds > len(both)
     commonest = [pair for pair, _ in numbers.most_common() if pair[1] - pair[0] == delta]
     return EntryDelta(
-        _word(delta) if decided else UNDECIDED,
+        exact.verdict(delta, delta) if decided else UNDECIDED,
         commonest[0][0] if decided else None,
         commonest[0][1] if decided else None,
         delta if decided else None,
@@ -219,10 +220,6 @@ def _entry(pairs: Sequence[tuple[_Side, _Side]]) -> EntryDelta:
         len(both),
         sum(old[0].calls for old, _ in pairs),
     )
-
-
-def _word(delta: int) -> str:
-    return WORSE if delta > 0 else BETTER if delta else SAME
 
 
 def _kind(
@@ -303,7 +300,7 @@ def _verdict(old: _Side, new: _Side, entry: EntryDelta) -> tuple[str, str, int |
         around = [_around(side) for side in (old, new)]
         if None in around or not delta == entry.delta == around[1] - around[0]:  # type: ignore[operator]
             return UNDECIDED, f"under {_CALLS} calls", None
-    return _word(delta), "", delta
+    return exact.verdict(delta, delta), "", delta
 
 
 def _of_kernel(boot: Workload) -> dict[str, int]:

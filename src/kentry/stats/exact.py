@@ -31,11 +31,8 @@ def is_decided(samples: Mapping[int, int]) -> bool:
     return samples[mode(samples)] > _MAJORITY * sum(samples.values())
 
 
-def verdict(old: Mapping[int, int], new: Mapping[int, int]) -> str:
-    """ "better" for fewer instructions, "worse" for more, "same", or "undecided" without a mode."""
-    if not old or not new or not is_decided(old) or not is_decided(new):
-        return UNDECIDED
-    delta = mode(new) - mode(old)
-    if delta == 0:
+def verdict(low: int, high: int) -> str:
+    """Of a change from `low` to `high`: less is "better"; "undecided" where it may be either."""
+    if low == high == 0:
         return SAME
-    return WORSE if delta > 0 else BETTER
+    return WORSE if low > 0 else BETTER if high < 0 else UNDECIDED

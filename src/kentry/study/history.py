@@ -29,14 +29,13 @@ from kentry.count.cache import code_digest
 from kentry.errors import RecordingError, UserError
 from kentry.host.cache import cache_dir, digest_of, read_json, write_json
 from kentry.progress import Update, say
-from kentry.results import caveats
 from kentry.results.comparison import Real
 from kentry.results.document import read_document, to_json
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
-from kentry.results.studies import Answer, Bisection, ChangePoint, Log, Point
+from kentry.results.studies import Answer, Bisection, Log, Point
 from kentry.store.store import Store
 from kentry.study.commits import Difference, Pair
-from kentry.study.log import Neighbours, differences_noted, followed
+from kentry.study.log import Neighbours, differences_noted, followed, log_of
 
 _DOCUMENTS = "SELECT sha256, schema FROM documents ORDER BY added, sha256"
 # What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64.
@@ -322,32 +321,22 @@ def _log(
     titles = {index: kernel.title for index, kernel in enumerate(kernels)}
     between = [compared[old.sha256, new.sha256] for old, new in pairwise(kernels)]
     steps = [Neighbours(at, at + 1, own.cases[case]) for at, own in enumerate(between)]
-    values: list[Real] = [kernels[0].cases[case].value]
-    changes: list[ChangePoint] = []
-    notes = [caveats.not_time()]
-    for _, new, change, undecided in followed(values[0], steps, names, titles):
-        values.append(new)
-        notes += undecided
-        for one in change:
-            ends = [f"Linux {name}" for name in one.releases or ()]
-            ends = ends or [one.before, one.names[-1]]
-            commits = found.get((*ends, kernels[0].arch, case), ())
-            changes.append(msgspec.structs.replace(one, found=commits))
+    values: dict[int, Real] = {0: kernels[0].cases[case].value}
+    changes, notes = followed(values, steps, names, titles)
     notes += differences_noted(
         (name, own.differing) for name, own in zip(names[1:], between, strict=True)
     )
-    return Log(
-        tool=kernels[-1].tool,
-        origin={"what": f"{len(names)} kernels", "cpu": kernels[0].line[1]},
-        arch=kernels[0].arch,
-        case=case,
-        metric=INSTRUCTIONS,
-        unit=INSTRUCTIONS,
-        kernels=len(names),
-        points=tuple(
-            Point(place=at, name=own.name, title=own.title, date=own.date, value=values[at])
-            for at, own in enumerate(kernels)
-        ),
-        changes=tuple(changes),
-        caveats=tuple(notes),
-    )
+    points = [
+        Point(place=at, name=own.name, title=own.title, date=own.date, value=values[at])
+        for at, own in enumerate(kernels)
+    ]
+    arch, cpu, *_ = kernels[0].line
+    named = []
+    for change in changes:
+        ends = [f"Linux {release}" for release in change.releases or ()]
+        old, new = ends or (change.before, change.names[-1])
+        named.append(msgspec.structs.replace(change, found=found.get((old, new, arch, case), ())))
+    origin = {"what": f"{len(names)} kernels", "cpu": cpu}
+    counts = {case: tuple(values.values())}
+    tool = kernels[-1].tool
+    return log_of(tool, arch, len(names), points, counts, {case: named}, notes, origin)
