@@ -28,7 +28,7 @@ from kentry.kernels.tree import find_range
 from kentry.results.document import to_json
 from kentry.results.recording import Recording, read_recording, write_recording
 from kentry.results.studies import NO_BOOT, Problem, Series
-from kentry.results.workload import Workload, read_workload, write_workload
+from kentry.results.workload import Workload, write_workload
 from kentry.study import plan
 from kentry.study.bisection import Question, bisect
 from kentry.study.budgets import read_budgets
@@ -37,13 +37,10 @@ from kentry.study.commits import Commits, Meter, Pair, value
 from kentry.study.plan import Unit, outcomes, perform
 from kentry.study.program import metric
 from kentry.study.series import tabulate
-from tests import ROOT
 from tests.builders import outcome, validate
-from tests.unit.compare.test_workload import dearer
+from tests.unit.compare.test_workload import REAL, dearer, grown, with_rows
 from tests.unit.count.test_cache import KERNEL
 from tests.unit.study.test_log import committed
-
-REAL = read_workload(ROOT / "tests" / "golden" / "workload.json")
 
 
 def with_user(boot: Workload, more: int, seed: int) -> Workload:
@@ -72,15 +69,8 @@ def of_others(boot: Workload, name: str, more: int) -> Workload:
     """A boot in which one kind alone executes more, in its handler."""
     row = boot.row(name)
     assert row
-    added, [(function, count), *others] = more * row.calls, row.functions
-    changed = replace(
-        row,
-        instructions=row.instructions + added,
-        values=tuple((value + more, times) for value, times in row.values),
-        functions=((function, count + added), *others),
-    )
-    rows = tuple(changed if one is row else one for one in boot.rows)
-    return replace(boot, rows=rows, instructions=boot.instructions + added)
+    changed = grown(row, more, row.functions[0][0])
+    return with_rows(boot, [changed if one is row else one for one in boot.rows])
 
 
 def test_a_recording_of_a_program_is_read_back(tmp_path: Path) -> None:
