@@ -59,11 +59,6 @@ def lines_of(place: str) -> list[history.Line]:
     return history.history(place, lambda fraction, now: None)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
-
-
 def rising(*values: int) -> list[Recording]:
     """Releases 6.12.9, 6.12.10, ... of one line, in which read has these counts."""
     return [

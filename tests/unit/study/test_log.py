@@ -23,8 +23,7 @@ COUNTS = ((10, 20), (10, 20), None, (14, 20), (14, 20), (14, 29), (14, 29), (14,
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+def tree(tmp_path: Path) -> Path:
     return committed(
         tmp_path,
         [
@@ -88,17 +87,13 @@ def test_every_change_of_every_case_has_its_place(
 
 def test_what_was_measured_is_found_again(tree: Path) -> None:
     first = history(tree, every=1)
-    (tree.parent / "measure").write_text("#!/bin/sh\nexit 1\n")
     sources.git(tree, "gc", "--quiet")
     # What could not be measured is tried again.
     (tree.parent / "measure").write_text("#!/bin/sh\nexit 125\n")
     assert history(tree, every=1).changes == first.changes
 
 
-def test_a_count_that_no_context_has_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+def test_a_count_that_no_context_has_is_named(tmp_path: Path) -> None:
     sides = [in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)]
     log = history(committed(tmp_path, sides), 1, commits=2, cases=["stat"])
     assert [point.value for point in log.points] == [446, 447]

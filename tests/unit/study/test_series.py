@@ -93,9 +93,7 @@ def test_a_step_has_the_events_that_changed_in_it() -> None:
         if STATE in row.cases
     ]
     assert events == [[], [("save", 0, 2)], [("discard", 1, 0)], []]
-    document = to_json(series)
-    validate(document, "series-1")
-    cells = [row["cases"].get(STATE, {}) for row in document["rows"]]
+    cells = [row["cases"].get(STATE, {}) for row in to_json(series)["rows"]]
     assert ["events" in cell for cell in cells] == [False, True, False, True, False]
     assert cells[1]["events"] == [
         {"name": "save", "cause": "syscall", "old": 0, "new": 2, "functions": ["do_trap_ecall_u"]}
@@ -158,9 +156,8 @@ def test_each_row_is_compared_once_with_the_one_before(monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def lineup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lineup:
+def lineup(tmp_path: Path) -> Lineup:
     """A base and three patches: of a file that is compiled, of another, of no kernel at all."""
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     folder = sources.repository(tmp_path / "linux")
     base = tree.of_commit(folder, "HEAD")
     steps = []
@@ -221,9 +218,9 @@ def test_a_patch_of_which_nothing_is_compiled_says_so(
     monkeypatch.setattr(made_of, "read", lambda folder: made_of.MadeOf(files, {}, {}))
     monkeypatch.setattr(build, "plan", lambda *_: SimpleNamespace(key=lambda: "x"))
     series = tabulate(measure_series(lineup, [UNIT], lambda number, one: one), ORIGIN)
-    validate(to_json(series), "series-1")
-    rows = to_json(series)["rows"]
-    assert [row.get("not_compiled") for row in rows] == [None, None, ["arm64"], None]
+    document = to_json(series)
+    validate(document, "series-1")
+    assert [row.get("not_compiled") for row in document["rows"]] == [None, None, ["arm64"], None]
     text = to_text(series_layout(series, functions=False))
     [line] = [one for one in text.splitlines() if "compiled" in one]
     assert line.startswith("Patch 2:")
