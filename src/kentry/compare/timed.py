@@ -110,20 +110,14 @@ def _row(
         return replace(plain, reason="imported", caveats=tuple(absent))
     try:
         before, after = (list(values_by_boot(side.samples).values()) for side in (old, new))
-        rate = old.unit.endswith(_RATE)
-        unpaired = compare_unpaired(before, after, threshold=threshold, higher_is_better=rate)
+        apart = compare_unpaired(before, after, threshold=threshold)
     except ValueError:
         # Values of 0 or less have no logarithm.
         return replace(
             plain, reason="values not above 0", caveats=(caveats.no_statistics(name, metric),)
         )
-    return replace(
-        _with_estimate(plain, unpaired),
-        paired=False,
-        verdict=UNDECIDED,
-        reason="measured apart",
-        caveats=(caveats.measured_apart(),),
-    )
+    row = _with_estimate(plain, apart)
+    return replace(row, paired=False, caveats=(caveats.measured_apart(),))
 
 
 def _with_estimate(plain: TimedComparison, estimate: Effect) -> TimedComparison:

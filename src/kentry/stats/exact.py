@@ -9,9 +9,6 @@ BETTER = "better"
 WORSE = "worse"
 UNDECIDED = "undecided"
 
-# A case's value is the value of more than this share of its windows.
-_MAJORITY = 0.5
-
 
 def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Returns the histogram of (value, times) pairs, sorted by value."""
@@ -28,7 +25,7 @@ def mode(samples: Mapping[int, int]) -> int:
 
 def is_decided(samples: Mapping[int, int]) -> bool:
     """Returns whether more than half of the windows agree on the commonest value."""
-    return samples[mode(samples)] > _MAJORITY * sum(samples.values())
+    return 2 * samples[mode(samples)] > sum(samples.values())
 
 
 def verdict(low: int, high: int) -> str:
