@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
+from itertools import pairwise, starmap
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ _BUILT = re.compile(r"\((\d{4}-\d\d-\d\d)\)$|(\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \w
 _NO_YEAR = 1990
 
 _PR_SET_PDEATHSIG = 1
-# What a process makes before it answers.
+# How many a process makes at a time.
 _AT_ONCE = 8
 
 Made = TypeVar("Made", bound=Struct)
@@ -160,34 +160,23 @@ def _all(
             )
         except msgspec.ValidationError:
             missing[words] = file, key
-    # Neighbours are compared by one process, which reads each recording once.
-    order = list(missing)
-    parts = [order[at : at + _AT_ONCE] for at in range(0, len(order), _AT_ONCE)]
-    for part, results in _on_all_processors(make, parts):
-        for words, own in zip(part, results, strict=True):
-            made[words] = own
-            file, key = missing[words]
-            write_json(file, {"key": key, "made": to_json(own)})
+    for words, own in zip(missing, _on_all_processors(make, list(missing)), strict=True):
+        made[words] = own
+        file, key = missing[words]
+        write_json(file, {"key": key, "made": to_json(own)})
         update(len(made) / len(wanted), f"{what} {len(made)} of {len(wanted)}")
     return [made[words] for words in wanted]
 
 
-def _on_all_processors(
-    make: Callable[..., Made], parts: Sequence[Sequence[Words]]
-) -> Iterator[tuple[Sequence[Words], list[Made]]]:
-    """Yields each part with what `make` makes of it."""
-    if len(parts) < 2:
+def _on_all_processors(make: Callable[..., Made], wanted: Sequence[Words]) -> Iterator[Made]:
+    if len(wanted) <= _AT_ONCE:
         # A process takes a second to start.
-        yield from ((part, _each(make, part)) for part in parts)
+        yield from starmap(make, wanted)
         return
-    # Each is a child of this process, by whose end it ends.
+    # Each is a child of this process, by whose end it ends.  Neighbours are compared by one, which
+    # reads each recording once.
     with ProcessPoolExecutor(None, get_context("spawn"), _end_with, (os.getpid(),)) as pool:
-        futures = {pool.submit(_each, make, part): part for part in parts}
-        try:
-            yield from ((part, future.result()) for future, part in futures.items())
-        finally:
-            for future in futures:
-                future.cancel()
+        yield from pool.map(partial(_made, make), wanted, chunksize=_AT_ONCE)
 
 
 def _end_with(parent: int) -> None:
@@ -198,8 +187,8 @@ def _end_with(parent: int) -> None:
         signal.raise_signal(signal.SIGKILL)
 
 
-def _each(make: Callable[..., Made], parts: Sequence[Words]) -> list[Made]:
-    return [make(*words) for words in parts]
+def _made(make: Callable[..., Made], words: Words) -> Made:
+    return make(*words)
 
 
 @lru_cache(1)
