@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from kentry.count.joining import with_times
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recording
 from kentry.results.studies import Check, CheckRow
@@ -18,6 +17,7 @@ from kentry.study.budgets import read_budgets
 from kentry.study.check import check, new_limits
 from tests.builders import imported, recording, timed, validate
 from tests.unit.compare.test_contexts import in_contexts, stat
+from tests.unit.compare.test_timed import NEW, OLD, both
 
 
 @pytest.fixture
@@ -162,7 +162,6 @@ def test_a_count_is_held_against_the_baseline(
 
 
 VAGUE = recording({"x": [("f", 54)]}, {"x": {54: 3, 55: 3}})
-OLD, NEW = (0, 3), (1, 2)
 SHORT, LONG = stat([0, 0, 1, 2]), (0, 0, 0, 2, 3, 5)
 
 
@@ -261,12 +260,8 @@ def test_times_measured_apart_are_undecided(file: Path) -> None:
     assert (row.verdict, row.reason) == ("undecided", "measured apart")
 
 
-def both(count: int, ns: float, slots: tuple[int, int]) -> Recording:
-    return with_times(counted(x=count), timed({"x": ns}, slots))
-
-
 def test_a_time_that_changed_where_the_code_did_not_is_undecided(file: Path) -> None:
-    line = 'x = { instructions = "+0", ns = "+0" }'
+    line = 'getppid = { instructions = "+0", ns = "+0" }'
     result = checked(file, line, both(250, 82.4, NEW), both(250, 80.0, OLD))
     assert [row.verdict for row in result.rows] == ["within", "undecided"]
     result = checked(file, line, both(251, 82.4, NEW), both(250, 80.0, OLD))
@@ -311,7 +306,7 @@ def test_a_pattern_is_of_the_cases_that_have_the_metric(file: Path) -> None:
     found = both(250, 80.0, NEW)
     found.cases.append(counted(y=5).cases[0])
     result = checked(file, '"*" = { ns = 100 }', found)
-    assert [row.name for row in result.rows] == ["x"]
+    assert [row.name for row in result.rows] == ["getppid"]
 
 
 # --- which budget ------------------------------------------------------------
