@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -90,6 +91,11 @@ def measure_series(
         elif outcome.problem:
             rows[number].problems[unit.arch] = outcome.problem
             say(f"{unit.label}: {outcome.problem.sentence}")
+    # Whoever was done first, architectures are in the order of their units.
+    results: dict[str, Any]
+    for row in rows.values():
+        for results in (row.recordings, row.problems):
+            results |= {unit.arch: results.pop(unit.arch) for unit in units if unit.arch in results}
     before = lineup.base
     compiled = {unit.arch: lineup.base for unit in units}
     for step in lineup.steps:

@@ -4,6 +4,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_unit
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -207,6 +208,22 @@ def test_a_row_is_kept_and_said_as_soon_as_it_is_measured(
     said = capsys.readouterr().err
     assert "patch 1 of 3 (arm64): getppid 57" in said
     assert "(arm64): does not build" in said
+
+
+def test_architectures_are_in_their_order_whoever_is_done_first(
+    lineup: Lineup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = ("source:6.12", "source:6.12 + patch 1")
+    performed = Performed({**dict.fromkeys(specs, 60), "source:6.12 + patch 2": None})
+
+    def last_first(function: object, units: list[Unit]) -> list[tuple[int, Outcome]]:
+        return [(index, performed(unit)) for index, unit in reversed([*enumerate(units)])]
+
+    monkeypatch.setattr(study_series, "outcomes", last_first)
+    arches = ["arm64", "riscv64"]
+    units = [replace_unit(UNIT, arch=arch) for arch in arches]
+    rows = measure_series(lineup, units, lambda number, one: one)
+    assert [[*row.recordings, *row.problems] for row in rows] == [arches] * 4
 
 
 def test_a_patch_of_which_nothing_is_compiled_says_so(
