@@ -141,10 +141,10 @@ def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedCo
     change = f"{row.percent:+.{row.percent_digits}f} %{unsure}"
     better = (row.percent > 0) == row.unit.endswith(_RATE)
     if row.identical_path:
-        told = [caveats.layout(row.name, word, change)] if clear else []
+        notes = [caveats.layout(row.name, word, change)] if clear else []
     elif (clear or row.interval is None) and case.verdict == (WORSE if better else BETTER):
         share = "" if case.percent is None else f" ({case.percent:+.1f} %)"
-        told = [caveats.sign_conflict(row.name, f"{case.delta:+d}{share}", word, change)]
+        notes = [caveats.sign_conflict(row.name, f"{case.delta:+d}{share}", word, change)]
     else:
-        told = []
-    return replace(row, caveats=(*row.caveats, *told))
+        notes = []
+    return replace(row, caveats=(*row.caveats, *notes))

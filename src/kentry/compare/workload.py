@@ -296,11 +296,11 @@ def _verdict(old: _Side, new: _Side, entry: EntryDelta) -> tuple[str, str, int |
 
 def _of_kernel(boot: Workload) -> dict[str, int]:
     """What the kernel executed, by function."""
-    found: Counter[str] = Counter()
+    executed: Counter[str] = Counter()
     for row in boot.rows:
         if row.what not in (USER, OTHERS, FIRMWARE):
-            found.update({boot.functions[index]: count for index, count in row.functions})
-    return found
+            executed.update({boot.functions[index]: count for index, count in row.functions})
+    return executed
 
 
 def _deltas(old: dict[str, int], new: dict[str, int]) -> tuple[FunctionDelta, ...]:

@@ -122,12 +122,12 @@ def history(place: str, update: Update) -> list[Line]:
                 pairs[old.sha256, new.sha256].append(case)
     wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
     compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
-    found = _found(store, bisections)
+    culprits = _culprits(store, bisections)
     return [
         Line(
             _name(own[0], ordered),
             tuple(own),
-            {case: _log(_with_case(own, case), case, compared, found) for case in _cases(own)},
+            {case: _log(_with_case(own, case), case, compared, culprits) for case in _cases(own)},
         )
         for own in sorted(ordered, key=lambda own: (-len(own), own[0].line, own[0].words))
     ]
@@ -246,8 +246,8 @@ def _date(kernel: Mapping[str, Any]) -> str:
     """When its commit was made or, of a package, the day it was built, ISO 8601; or empty."""
     match = _BUILT.search(kernel.get("banner") or "")
     try:
-        if told := (kernel.get("origin") or {}).get("date") or (match and match[1]):
-            return datetime.fromisoformat(told).isoformat()
+        if stated := (kernel.get("origin") or {}).get("date") or (match and match[1]):
+            return datetime.fromisoformat(stated).isoformat()
         day = datetime.strptime(match[2] if match else "", "%a %b %d %H:%M:%S %Z %Y")
     except (ValueError, TypeError):
         return ""
@@ -281,9 +281,9 @@ def _compared(place: str, old: str, new: str, *cases: str) -> Compared:
     return Compared(apart, tuple(pair.differing()))
 
 
-def _found(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
+def _culprits(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The commits that bisections between two releases named: by both, architecture and case."""
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    culprits: dict[tuple[str, ...], tuple[str, ...]] = {}
     for key in keys:
         try:
             own = read_document(Path(key), Bisection, "", store.get(key))
@@ -294,17 +294,17 @@ def _found(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str
         for answer in answers:
             commits = [f'{one.commit[:12]} ("{one.subject}")' for one in answer.culprits]
             of = own.arch, answer.case
-            found[own.good.commit, own.bad.commit, *of] = tuple(commits)
+            culprits[own.good.commit, own.bad.commit, *of] = tuple(commits)
             # The commit of a release says so.
-            found[own.good.subject, own.bad.subject, *of] = tuple(commits)
-    return found
+            culprits[own.good.subject, own.bad.subject, *of] = tuple(commits)
+    return culprits
 
 
 def _log(
     kernels: Sequence[Kernel],
     case: str,
     compared: Mapping[tuple[str, str], Compared],
-    found: Mapping[tuple[str, ...], tuple[str, ...]],
+    culprits: Mapping[tuple[str, ...], tuple[str, ...]],
 ) -> Log:
     names = [kernel.name for kernel in kernels]
     titles = {index: kernel.title for index, kernel in enumerate(kernels)}
@@ -324,7 +324,9 @@ def _log(
     for change in changes:
         ends = [f"Linux {release}" for release in change.releases or ()]
         old, new = ends or (change.before, change.names[-1])
-        named.append(msgspec.structs.replace(change, found=found.get((old, new, arch, case), ())))
+        named.append(
+            msgspec.structs.replace(change, found=culprits.get((old, new, arch, case), ()))
+        )
     origin = {"what": f"{len(names)} kernels", "cpu": cpu}
     counts = {case: tuple(values.values())}
     tool = kernels[-1].tool

@@ -104,8 +104,8 @@ def measure_series(
         row = rows[step.number]
         for unit in units:
             old, new = (_build(unit, of) for of in (compiled[unit.arch], step.revision))
-            if (found := build.new_warnings(old, new)) is not None:
-                row.warnings[unit.arch] = tuple(found)
+            if (warnings := build.new_warnings(old, new)) is not None:
+                row.warnings[unit.arch] = tuple(warnings)
                 compiled[unit.arch] = step.revision
         arches = tuple(_not_compiled(units, before, step.revision))
         rows[step.number] = replace(row, not_compiled=arches)
@@ -294,7 +294,7 @@ def _first_to_last(
     """Returns the change of each column, and what else differs that no row tells."""
     base = kernels[0].recordings
     last = {arch: recording for row in kernels for arch, recording in row.recordings.items()}
-    told = {caveat["text"] for row in rows for caveat in row.caveats}
+    known = {caveat["text"] for row in rows for caveat in row.caveats}
     changes: dict[str, CaseComparison] = {}
     differing: list[Caveat] = []
     for arch, first in base.items():
@@ -305,7 +305,7 @@ def _first_to_last(
             differing += [
                 of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", caveat)
                 for caveat in whole.caveats
-                if caveat["kind"] in caveats.DIFFERENCES and caveat["text"] not in told
+                if caveat["kind"] in caveats.DIFFERENCES and caveat["text"] not in known
             ]
     return changes, differing
 
