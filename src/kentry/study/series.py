@@ -21,13 +21,7 @@ from kentry.results import caveats
 from kentry.results.caveats import Caveat, of_side, some
 from kentry.results.comparison import CaseComparison
 from kentry.results.document import read_document
-from kentry.results.recording import (
-    INSTRUCTIONS,
-    CaseResult,
-    Measured,
-    Recording,
-    read_recording,
-)
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, Recording, read_recording
 from kentry.results.studies import (
     MEASURED,
     NO_APPLY,

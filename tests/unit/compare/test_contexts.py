@@ -16,14 +16,7 @@ from kentry.compare.counted import compare, function_rows
 from kentry.compare.path_diff import compare_paths
 from kentry.path.variation import settles
 from kentry.results.comparison import CaseComparison
-from kentry.results.recording import (
-    MODAL,
-    OTHER,
-    CaseContext,
-    Instruction,
-    KernelPath,
-    Recording,
-)
+from kentry.results.recording import MODAL, OTHER, CaseContext, Instruction, KernelPath, Recording
 from kentry.stats import exact
 from kentry.stats.exact import BETTER, WORSE
 from tests.builders import Functions, instructions, recording

@@ -16,13 +16,7 @@ from kentry.compare.counted import compare
 from kentry.compare.workload import compare_workloads, whole_boots
 from kentry.count import workload_cache
 from kentry.count.program import program_recording
-from kentry.errors import (
-    EXIT_DONE,
-    EXIT_MISTAKE,
-    EXIT_REGRESSION,
-    RecordingError,
-    UserError,
-)
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, EXIT_REGRESSION, RecordingError, UserError
 from kentry.results.document import dump
 from kentry.results.recording import CaseResult, Metric
 from kentry.results.workload import ENTRY as ENTRY_CASE

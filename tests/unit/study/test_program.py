@@ -16,13 +16,7 @@ from kentry.cli import main
 from kentry.commands import check as command
 from kentry.count.program import program_recording
 from kentry.count.workload_cache import Program
-from kentry.errors import (
-    EXIT_DONE,
-    EXIT_MISTAKE,
-    EXIT_REGRESSION,
-    GuestError,
-    UserError,
-)
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, EXIT_REGRESSION, GuestError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.tree import find_range
 from kentry.results.document import to_json

@@ -22,13 +22,7 @@ from kentry.progress import Update
 from kentry.results.comparison import Comparison
 from kentry.results.document import to_json
 from kentry.results.recording import Metric, Recording, VectorEvent
-from kentry.results.studies import (
-    MEASURED,
-    NO_APPLY,
-    NO_BUILD,
-    Problem,
-    Series,
-)
+from kentry.results.studies import MEASURED, NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.series import series_layout
 from kentry.show.text import to_text
 from kentry.study import series as study_series
