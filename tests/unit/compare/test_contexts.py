@@ -113,8 +113,8 @@ def change(old: Calls, new: Calls, code: Set[str] = frozenset(), *, paired: bool
         ([30, 32, 38, 48], [30, 38, 48, 50], (0, 0)),
         ([30, 38, 46, 54], [30, 39, 48, 57], (0, 3)),
         # A function that only one kernel executes.
-        ([0], [32, 40], (32, 32)),
-        ([32, 40], [0], (-32, -32)),
+        ([0], [32, 40, 40], (32, 32)),
+        ([32, 40, 40], [0], (-32, -32)),
         ([7], [9], (2, 2)),
         # Two objects, each in one of two places, have more sums than a few contexts show.
         (PLACES, [[20, 37], [20, 30], [24, 30]], (0, 0)),
@@ -159,6 +159,9 @@ def test_a_function_is_compared_by_its_counts_in_all_contexts(
         # A round of one instruction more is +1 where the loop is taken, and nowhere less.
         ([30, 38, 46, 54, 30], [30, 39, 48, 57, 30], (0, 3)),
         ([30, 38, 46, 54, 30], [38, 30, 46, 62, 30], (0, 0)),
+        # Two calls that change places have one more together; a branch took the other way in each.
+        ([[20, 24], [24, 20]], [[25, 20], [20, 25]], (1, 1)),
+        ([20, 80, 50], [80, 20, 20], (-60, 60)),
         # What the same contexts have is the kernel's.
         ([40] * 9 + [116], [40] * 9 + [174], (0, 58)),
         ([*[100] * 8, *[NONE] * 24], [*[150] * 8, *[NONE] * 24], (0, 50)),
