@@ -185,6 +185,12 @@ def test_few_calls_are_believed_where_all_kinds_agree() -> None:
     # Entry and exit of two kinds decide nothing.
     old, new = (boot(*(row(name, [(100, 1)], around=n) for name in names[:2])) for n in (20, 23))
     assert compare_workloads([old], [new]).entry.verdict == UNDECIDED
+    # Nor do three of six.
+    old, new = (
+        boot(*(row(str(n), [(100, 1)], around=around) for n, around in enumerate(side)))
+        for side in ([20] * 6, [23, 23, 23, 24, 25, 26])
+    )
+    assert compare_workloads([old], [new]).entry.verdict == UNDECIDED
 
 
 def test_what_is_of_the_run_has_no_verdict() -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from kentry.kernels.tree import find_range
+from kentry.results import caveats
+from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS, Recording, write_recording
 from kentry.results.studies import Log
 from kentry.study.bisection import Question
-from kentry.study.commits import Meter
-from kentry.study.log import log_tree
+from kentry.study.commits import Difference, Meter
+from kentry.study.log import Neighbours, followed, log_tree
 from tests.builders import recording
 from tests.unit.compare.test_contexts import in_contexts, stat
 from tests.unit.kernels import sources
@@ -99,3 +101,11 @@ def test_a_count_that_no_context_has_is_named(tmp_path: Path) -> None:
     assert [point.value for point in log.points] == [446, 447]
     sums = [one["text"] for one in log.caveats if one["kind"] == "sum-of-contexts"]
     assert [text.partition(":")[0] for text in sums] == ["447 instructions of stat"]
+
+
+def test_a_difference_that_is_not_known_is_no_change_and_named() -> None:
+    values: dict[int, Real] = {0: 5}
+    apart = Neighbours(0, 2, Difference(3, None, None))
+    changes, notes = followed(values, [apart], ["a", "b", "c"], {2: "Linux c"})
+    assert (values, changes) == ({0: 5, 2: 8}, [])
+    assert notes == [caveats.undecided_between("a", "c")]
