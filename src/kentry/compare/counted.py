@@ -46,7 +46,7 @@ from kentry.results.recording import (
     Recording,
 )
 from kentry.stats import exact
-from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
+from kentry.stats.exact import SAME, UNDECIDED
 
 # Stands for every metric.
 ALL = "all"
@@ -338,11 +338,12 @@ def _metric_row(sides: Sides, metric: str, by_path: MetricChange | None) -> Case
             verdict, notes = _verdict(name, change)
             # What the new kernel has in the context of the old value.
             after = before + change.low if change.low == change.high else after
-        elif sides.depend_on_contexts:
-            change, verdict, notes = None, UNDECIDED, [caveats.one_context(name)]
         else:
-            verdict, notes = exact.verdict(*samples), []
-            change = None if verdict == UNDECIDED else Change(*[after - before] * 2)
+            in_contexts = sides.depend_on_contexts
+            decided = not in_contexts and all(map(exact.is_decided, samples))
+            change = Change(*[after - before] * 2) if decided else None
+            verdict, _ = _verdict(name, change)
+            notes = [caveats.one_context(name)] if in_contexts else []
     # In how many contexts of each side each value was the commonest.
     each = (exact.histogram((value, 1) for value in own.values()).items() for own in values)
     return CaseComparison(
@@ -364,10 +365,8 @@ def _verdict(name: str, change: Change | None) -> tuple[str, list[Caveat]]:
     if change is None:
         return UNDECIDED, [caveats.unsettled(name)]
     low, high = change
-    if low == high:
-        return SAME if low == 0 else WORSE if low > 0 else BETTER, []
-    verdict = WORSE if low > 0 else BETTER if high < 0 else UNDECIDED
-    return verdict, [caveats.change_by_context(name, low, high)]
+    notes = [caveats.change_by_context(name, low, high)] if low != high else []
+    return exact.verdict(low, high), notes
 
 
 def _of_accesses(side: Side) -> tuple[dict[str, Counter[str]], Counter[str]]:

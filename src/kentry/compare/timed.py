@@ -110,20 +110,14 @@ def _row(
         return replace(plain, reason="imported", caveats=tuple(absent))
     try:
         before, after = (list(values_by_boot(side.samples).values()) for side in (old, new))
-        rate = old.unit.endswith(_RATE)
-        unpaired = compare_unpaired(before, after, threshold=threshold, higher_is_better=rate)
+        apart = compare_unpaired(before, after, threshold=threshold)
     except ValueError:
         # Values of 0 or less have no logarithm.
         return replace(
             plain, reason="values not above 0", caveats=(caveats.no_statistics(name, metric),)
         )
-    return replace(
-        _with_estimate(plain, unpaired),
-        paired=False,
-        verdict=UNDECIDED,
-        reason="measured apart",
-        caveats=(caveats.measured_apart(),),
-    )
+    row = _with_estimate(plain, apart)
+    return replace(row, paired=False, caveats=(caveats.measured_apart(),))
 
 
 def _with_estimate(plain: TimedComparison, estimate: Effect) -> TimedComparison:
@@ -147,10 +141,10 @@ def _beside_counts(row: TimedComparison, case: CaseComparison | None) -> TimedCo
     change = f"{row.percent:+.{row.percent_digits}f} %{unsure}"
     better = (row.percent > 0) == row.unit.endswith(_RATE)
     if row.identical_path:
-        told = [caveats.layout(row.name, word, change)] if clear else []
+        notes = [caveats.layout(row.name, word, change)] if clear else []
     elif (clear or row.interval is None) and case.verdict == (WORSE if better else BETTER):
         share = "" if case.percent is None else f" ({case.percent:+.1f} %)"
-        told = [caveats.sign_conflict(row.name, f"{case.delta:+d}{share}", word, change)]
+        notes = [caveats.sign_conflict(row.name, f"{case.delta:+d}{share}", word, change)]
     else:
-        told = []
-    return replace(row, caveats=(*row.caveats, *told))
+        notes = []
+    return replace(row, caveats=(*row.caveats, *notes))

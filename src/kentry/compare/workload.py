@@ -36,7 +36,8 @@ from kentry.results.workload_comparison import (
     Ran,
     WorkloadComparison,
 )
-from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE, histogram, is_decided, mode
+from kentry.stats import exact
+from kentry.stats.exact import SAME, UNDECIDED, histogram, is_decided, mode
 
 _TARGET_KEYS = ("emulator", "machine", "cpu", "cmdline", "memory_mib")
 
@@ -75,12 +76,7 @@ _Side = Sequence[_Calls]
 def compare_workloads(old: Sequence[Workload], new: Sequence[Workload]) -> WorkloadComparison:
     """Compares the boots of two kernels; UserError for two programs or two architectures."""
     one_architecture(old[0], new[0], "Compare runs of one architecture.")
-    commands = [" ".join(side[0].workload.command) for side in (old, new)]
-    if commands[0] != commands[1]:
-        raise UserError(
-            f"The runs are of two programs, '{commands[0]}' and '{commands[1]}'.",
-            "Compare runs of one program.",
-        )
+    _one_program("runs", old[0].workload, new[0].workload)
     pairs = {
         row.name: (_rows(old, row), _rows(new, row)) for boot in (*old, *new) for row in boot.rows
     }
@@ -99,6 +95,15 @@ def compare_workloads(old: Sequence[Workload], new: Sequence[Workload]) -> Workl
         functions=_deltas(_of_kernel(old[0]), _of_kernel(new[0])),
         caveats=tuple(caveats.unique(_caveats(old, new))),
     )
+
+
+def _one_program(what: str, *sides: Command | None) -> None:
+    old, new = (" ".join(side.command) if side else "" for side in sides)
+    if old != new:
+        raise UserError(
+            f"The {what} are of two programs, '{old}' and '{new}'.",
+            f"Compare {what} of one program.",
+        )
 
 
 def _rows(boots: Sequence[Workload], row: Row) -> list[Row]:
@@ -124,12 +129,7 @@ def of_recordings(
     old: Recording, new: Recording, names: Sequence[str] | None
 ) -> list[CaseComparison]:
     """Compares the kinds of entries that two recordings of one program have; UserError for two."""
-    commands = [" ".join(side.program.command) if side.program else "" for side in (old, new)]
-    if commands[0] != commands[1]:
-        raise UserError(
-            f"The recordings are of two programs, '{commands[0]}' and '{commands[1]}'.",
-            "Compare recordings of one program.",
-        )
+    _one_program("recordings", old.program or None, new.program or None)
     pairs = [(a, b) for a in old.cases if INSTRUCTIONS in a.metrics and (b := new.case(a.name))]
     sides = {a.name: (_calls(a), _calls(b)) for a, b in pairs}
     entry = _entry([sides[a.name] for a, _ in pairs if AROUND in a.metrics and a.name != ENTRY])
@@ -199,30 +199,18 @@ def _around(side: _Side) -> int | None:
 
 def _entry(pairs: Sequence[tuple[_Side, _Side]]) -> EntryDelta:
     both = [pair for pair in pairs if all(one.calls for side in pair for one in side)]
-    numbers: Counter[tuple[int, int]] = Counter()
-    for old, new in both:
-        before, after = _around(old), _around(new)
-        if before is not None and after is not None:
-            numbers[before, after] += 1
-    deltas: Counter[int] = Counter()
-    for (before, after), kinds in numbers.items():
-        deltas[after - before] += kinds
-    [(delta, kinds)] = deltas.most_common(1) or [(0, 0)]
-    decided = kinds >= _KINDS and 2 * kinds > len(both)
-    commonest = [pair for pair, _ in numbers.most_common() if pair[1] - pair[0] == delta]
-    return EntryDelta(
-        _word(delta) if decided else UNDECIDED,
-        commonest[0][0] if decided else None,
-        commonest[0][1] if decided else None,
-        delta if decided else None,
-        kinds,
-        len(both),
-        sum(old[0].calls for old, _ in pairs),
+    numbers = Counter(
+        (before, after)
+        for old, new in both
+        if (before := _around(old)) is not None and (after := _around(new)) is not None
     )
-
-
-def _word(delta: int) -> str:
-    return WORSE if delta > 0 else BETTER if delta else SAME
+    deltas = Counter(after - before for before, after in numbers.elements())
+    [(delta, kinds)] = deltas.most_common(1) or [(0, 0)]
+    calls = sum(old[0].calls for old, _ in pairs)
+    if kinds < _KINDS or 2 * kinds <= len(both):
+        return EntryDelta(UNDECIDED, None, None, None, kinds, len(both), calls)
+    ends = next(pair for pair, _ in numbers.most_common() if pair[1] - pair[0] == delta)
+    return EntryDelta(exact.verdict(delta, delta), *ends, delta, kinds, len(both), calls)
 
 
 def _kind(
@@ -303,16 +291,16 @@ def _verdict(old: _Side, new: _Side, entry: EntryDelta) -> tuple[str, str, int |
         around = [_around(side) for side in (old, new)]
         if None in around or not delta == entry.delta == around[1] - around[0]:  # type: ignore[operator]
             return UNDECIDED, f"under {_CALLS} calls", None
-    return _word(delta), "", delta
+    return exact.verdict(delta, delta), "", delta
 
 
 def _of_kernel(boot: Workload) -> dict[str, int]:
     """What the kernel executed, by function."""
-    found: Counter[str] = Counter()
+    executed: Counter[str] = Counter()
     for row in boot.rows:
         if row.what not in (USER, OTHERS, FIRMWARE):
-            found.update({boot.functions[index]: count for index, count in row.functions})
-    return found
+            executed.update({boot.functions[index]: count for index, count in row.functions})
+    return executed
 
 
 def _deltas(old: dict[str, int], new: dict[str, int]) -> tuple[FunctionDelta, ...]:

@@ -9,9 +9,6 @@ BETTER = "better"
 WORSE = "worse"
 UNDECIDED = "undecided"
 
-# A case's value is the value of more than this share of its windows.
-_MAJORITY = 0.5
-
 
 def histogram(samples: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Returns the histogram of (value, times) pairs, sorted by value."""
@@ -28,14 +25,11 @@ def mode(samples: Mapping[int, int]) -> int:
 
 def is_decided(samples: Mapping[int, int]) -> bool:
     """Returns whether more than half of the windows agree on the commonest value."""
-    return samples[mode(samples)] > _MAJORITY * sum(samples.values())
+    return 2 * samples[mode(samples)] > sum(samples.values())
 
 
-def verdict(old: Mapping[int, int], new: Mapping[int, int]) -> str:
-    """ "better" for fewer instructions, "worse" for more, "same", or "undecided" without a mode."""
-    if not old or not new or not is_decided(old) or not is_decided(new):
-        return UNDECIDED
-    delta = mode(new) - mode(old)
-    if delta == 0:
+def verdict(low: int, high: int) -> str:
+    """Of a change from `low` to `high`: less is "better"; "undecided" where it may be either."""
+    if low == high == 0:
         return SAME
-    return WORSE if delta > 0 else BETTER
+    return WORSE if low > 0 else BETTER if high < 0 else UNDECIDED

@@ -145,17 +145,6 @@ def least_units(alpha: float) -> int:
     return max(LEAST_UNITS, math.ceil(-math.log2(alpha)) - 1)
 
 
-def too_few(estimate: Effect, criteria: Criteria, count: int, unit: str) -> Effect:
-    """Returns the estimate without a verdict, from `count` groups or boots (`unit`)."""
-    least = least_units(criteria.alpha)
-    return replace(
-        estimate,
-        verdict=UNDECIDED,
-        more=least / count if count else None,
-        reason=f"too few {unit}: {count} of {least}",
-    )
-
-
 def without_spread(effect: float, criteria: Criteria, groups: int) -> Effect:
     """Returns the estimate of an effect (a logarithm) that has no interval."""
     return Effect(
@@ -163,7 +152,6 @@ def without_spread(effect: float, criteria: Criteria, groups: int) -> Effect:
         confidence=1 - criteria.alpha,
         threshold=criteria.threshold,
         groups=groups,
-        reason="a single process has no spread",
     )
 
 
@@ -208,10 +196,12 @@ def compare_groups(
         if kinds.size > 1:
             unit = "boots"
             units = np.column_stack([trimmed_mean(units[:, boots == kind]) for kind in kinds])
-    count = units.shape[1]
-    if count < least_units(alpha):
+    count, least = units.shape[1], least_units(alpha)
+    if count < least:
         effect = float(trimmed_mean(units[0])) if count else math.nan
-        return too_few(without_spread(effect, criteria, len(groups)), criteria, count, unit)
+        estimate = without_spread(effect, criteria, len(groups))
+        reason = f"too few {unit}: {count} of {least}"
+        return replace(estimate, more=least / count if count else None, reason=reason)
     return decide(trimmed_in_order(units), criteria, len(groups))
 
 
@@ -254,17 +244,16 @@ def compare_unpaired(
     new_by_boot: Sequence[Sequence[float]],
     *,
     threshold: float = THRESHOLD,
-    higher_is_better: bool = False,
 ) -> Effect:
     """Compares new with old, the values of processes by boot; ValueError without values.
 
-    The boots are the sample.  If a side has one boot only, the interval covers just these two
-    boots, with their drift, and the verdict is undecided: another boot of the same kernel may
-    differ as much.  This is Welch's test on trimmed means (Yuen 1974) with one change: trimmed()
-    Winsorises both sides to the farther of the two.  So scipy.stats.ttest_ind(trim=0.2) gives
-    other errors from ten values on, and the same below.
+    The boots are the sample; if a side has one boot only, the interval covers just these two boots,
+    with their drift.  The verdict is undecided: what else changed between two runs is not known.
+    This is Welch's test on trimmed means (Yuen 1974) with one change: trimmed() Winsorises both
+    sides to the farther of the two.  So scipy.stats.ttest_ind(trim=0.2) gives other errors from ten
+    values on, and the same below.
     """
-    criteria = Criteria(1 - CONFIDENCE, threshold, higher_is_better)
+    criteria = Criteria(1 - CONFIDENCE, threshold, higher_is_better=False)
     sides = []
     for by_boot in (old_by_boot, new_by_boot):
         values = [np.asarray(boot, dtype=np.float64) for boot in by_boot if len(boot)]
@@ -278,14 +267,10 @@ def compare_unpaired(
         for side in sides
     )
     if min(old.size, new.size) < 2:
-        return without_spread(float(new.mean() - old.mean()), criteria, processes)
-    estimate = decide(difference(old, new), criteria, processes)
-    if boots == 1:
-        reason = "each measured in a boot of its own, and only one"
-        return replace(estimate, verdict=UNDECIDED, more=None, reason=reason)
-    if boots < least_units(criteria.alpha):
-        return too_few(estimate, criteria, boots, "boots")
-    return estimate
+        estimate = without_spread(float(new.mean() - old.mean()), criteria, processes)
+    else:
+        estimate = decide(difference(old, new), criteria, processes)
+    return replace(estimate, verdict=UNDECIDED, more=None, reason="measured apart")
 
 
 def difference(old: Array, new: Array) -> Mean:

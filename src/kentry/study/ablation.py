@@ -122,9 +122,9 @@ def tabulate(base: Recording, trials: Sequence[Trial], passed_over: Sequence[str
                 added[case.name] = Added(
                     case.old, case.new, identical_path=case.identical_path, functions=changed
                 )
-        told = trial.mitigation, trial.parameters
+        switch = trial.mitigation, trial.parameters
         rows.append(
-            OptionRow(trial.option, trial.on_in_base, trial.needs, trial.problem, added, *told)
+            OptionRow(trial.option, trial.on_in_base, trial.needs, trial.problem, added, *switch)
         )
 
     def order(row: OptionRow) -> tuple[bool, int, str]:

@@ -165,7 +165,7 @@ class Search:
         low, high = first_step(
             len(line) - 1,
             lambda indexes: self.measure(line, indexes),
-            self._like_last(line),
+            lambda index: self.like_last(line, index),
             self.commits.at_once,
         )
         jumps = self._resolved(line[low], line[high], self.line, set(), self.ask.paths)
@@ -222,21 +222,17 @@ class Search:
         apart = self.apart(old, new)
         return apart.is_sure and abs(apart.delta) >= least
 
-    def _like_last(self, line: Sequence[Commit]) -> Callable[[int], bool | None]:
-        """Whether a position is past the middle of the change; None where noise hides it."""
+    def like_last(self, line: Sequence[Commit], index: int) -> bool | None:
+        """Whether a commit is past the middle of the change; None where noise hides it."""
         whole = self.apart(line[0], line[-1]).delta
+        apart = self.apart(line[0], line[index])
+        if apart.low is None or apart.high is None:
+            return None
         sign = 1 if whole > 0 else -1
-
-        def like_last(index: int) -> bool | None:
-            apart = self.apart(line[0], line[index])
-            if apart.low is None or apart.high is None:
-                return None
-            low, high = sorted((sign * apart.low, sign * apart.high))
-            if 2 * low > abs(whole):
-                return True
-            return False if 2 * high <= abs(whole) else None
-
-        return like_last
+        low, high = sorted((sign * apart.low, sign * apart.high))
+        if 2 * low > abs(whole):
+            return True
+        return False if 2 * high <= abs(whole) else None
 
     def _resolved(
         self,
@@ -376,26 +372,24 @@ def _why_not_searched(search: Search, old: Recording) -> UserError | Caveat | No
 
 def _announce(searches: Sequence[Search]) -> None:
     """Says and keeps which commits the searches name, and what it costs to verify them."""
-    commits, verify = searches[0].commits, searches[0].ask.verify
-    rows: list[studies.Provisional] = []
-    ends: dict[str, Commit] = {}
-    for search in searches if verify else ():
-        for jump in (jump for jump in search.changes if jump.is_one):
-            commit, apart = jump.culprit, search.apart(jump.before, jump.culprit)
-            ends |= {jump.before.name: jump.before, commit.name: commit}
-            row = studies.Provisional(
-                case=search.case,
-                commit=commit.name,
-                subject=commit.subject,
-                delta=apart.delta,
-                functions=apart.changed,
-            )
-            rows.append(row)
-    if not rows:
+    commits = searches[0].commits
+    named = [(search, jump) for search in searches for jump in search.changes if jump.is_one]
+    if not named or not searches[0].ask.verify:
         return
+    rows = [
+        studies.Provisional(
+            case=search.case,
+            commit=jump.culprit.name,
+            subject=jump.culprit.subject,
+            delta=search.delta(jump),
+            functions=search.apart(jump.before, jump.culprit).changed,
+        )
+        for search, jump in named
+    ]
     commits.keep_provisional(rows)
     for row in rows:
         say(f"not verified yet: {row}")
+    ends = {commit.name: commit for _, jump in named for commit in (jump.before, jump.culprit)}
     cost = commits.measurer.cost_anew(list(ends.values()), commits.update)
     say(
         f"verifying takes {cost}; --no-verify leaves it out, and after Ctrl-C"

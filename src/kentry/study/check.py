@@ -30,14 +30,7 @@ from kentry.results.recording import (
     read_recording,
     write_recording,
 )
-from kentry.results.studies import (
-    OVER,
-    UNDECIDED,
-    WITHIN,
-    Check,
-    CheckRow,
-    Renewed,
-)
+from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check, CheckRow, Renewed
 from kentry.results.workload import CALLS
 from kentry.stats import THRESHOLD, exact
 from kentry.study.budgets import ALL, BASELINE, Budget, Budgets

@@ -284,9 +284,9 @@ class Meter:
         began = time.monotonic()
         update(None, f"{program} measures {commit.short}")
         done = run([*self._argv, commit.name, str(file)], check=False)
-        said = done.stderr.strip()[-_LAST_CHARACTERS:]
+        printed = done.stderr.strip()[-_LAST_CHARACTERS:]
         if done.returncode == EXIT_SKIP:
-            error = GuestError(f"{program} cannot measure it", "", said)
+            error = GuestError(f"{program} cannot measure it", "", printed)
             return Outcome(status=studies.NO_BOOT, error=error)
         if done.returncode or not file.exists():
             status = f"ended with status {done.returncode}"
@@ -294,7 +294,7 @@ class Meter:
                 f"{program} {status if done.returncode else 'wrote no recording'} for"
                 f" {commit.short}.",
                 f"It gets a commit and a file to write, and ends with {EXIT_SKIP} where it cannot.",
-                said,
+                printed,
             )
         try:
             recording = read_recording(file)

@@ -152,11 +152,7 @@ class _Cluster(Executor):
                     f"The worker {worker} does not see {cache_dir()}.",
                     "Set KENTRY_CACHE, here and there, to a folder that all machines share.",
                 )
-        self._able = {
-            arch: [worker for worker, its in facts.items() if arch in its["arches"]]
-            for arch in ARCHES
-        }
-        self._memory = {worker: its["memory"] for worker, its in facts.items()}
+        self._facts = facts
         # By architecture and compiler: its version and the linker's here, and on each worker.
         self._tools: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
         say(f"workers of {client.scheduler.address}: {len(facts)}")
@@ -164,15 +160,20 @@ class _Cluster(Executor):
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Hands a unit to a worker that can build and boot its kernel; UserError where none can."""
         unit: Unit = args[0]
-        if not (workers := self._able[unit.arch]):
+        memory = {
+            worker: its["memory"]
+            for worker, its in self._facts.items()
+            if unit.arch in its["arches"]
+        }
+        if not memory:
             raise UserError(
                 f"No worker has a QEMU for {unit.arch}.",
                 f"Install {ARCHES[unit.arch].qemu} on one.",
             )
         need = (unit.program.options if unit.program else unit.measurement).memory
-        able = [worker for worker in workers if self._memory[worker] >= need]
+        able = [worker for worker, mib in memory.items() if mib >= need]
         if not able:
-            most = max(self._memory[worker] for worker in workers)
+            most = max(memory.values())
             raise UserError(
                 f"No worker has the {need} MiB that the guest is given: the largest has {most}.",
                 "Start dask worker with a larger --memory-limit, or give the guest less: --memory.",

@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
+from itertools import pairwise, starmap
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,14 +29,13 @@ from kentry.count.cache import code_digest
 from kentry.errors import RecordingError, UserError
 from kentry.host.cache import cache_dir, digest_of, read_json, write_json
 from kentry.progress import Update, say
-from kentry.results import caveats
 from kentry.results.comparison import Real
 from kentry.results.document import read_document, to_json
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
-from kentry.results.studies import Answer, Bisection, ChangePoint, Log, Point
+from kentry.results.studies import Answer, Bisection, Log, Point
 from kentry.store.store import Store
 from kentry.study.commits import Difference, Pair
-from kentry.study.log import Neighbours, differences_noted, followed
+from kentry.study.log import Neighbours, differences_noted, followed, log_of
 
 _DOCUMENTS = "SELECT sha256, schema FROM documents ORDER BY added, sha256"
 # What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64.
@@ -49,7 +48,7 @@ _BUILT = re.compile(r"\((\d{4}-\d\d-\d\d)\)$|(\w{3} \w{3} +\d+ \d\d:\d\d:\d\d \w
 _NO_YEAR = 1990
 
 _PR_SET_PDEATHSIG = 1
-# What a process makes before it answers.
+# How many a process makes at a time.
 _AT_ONCE = 8
 
 Made = TypeVar("Made", bound=Struct)
@@ -123,12 +122,12 @@ def history(place: str, update: Update) -> list[Line]:
                 pairs[old.sha256, new.sha256].append(case)
     wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
     compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
-    found = _found(store, bisections)
+    culprits = _culprits(store, bisections)
     return [
         Line(
             _name(own[0], ordered),
             tuple(own),
-            {case: _log(_with_case(own, case), case, compared, found) for case in _cases(own)},
+            {case: _log(_with_case(own, case), case, compared, culprits) for case in _cases(own)},
         )
         for own in sorted(ordered, key=lambda own: (-len(own), own[0].line, own[0].words))
     ]
@@ -161,34 +160,23 @@ def _all(
             )
         except msgspec.ValidationError:
             missing[words] = file, key
-    # Neighbours are compared by one process, which reads each recording once.
-    order = list(missing)
-    parts = [order[at : at + _AT_ONCE] for at in range(0, len(order), _AT_ONCE)]
-    for part, results in _on_all_processors(make, parts):
-        for words, own in zip(part, results, strict=True):
-            made[words] = own
-            file, key = missing[words]
-            write_json(file, {"key": key, "made": to_json(own)})
+    for words, own in zip(missing, _on_all_processors(make, list(missing)), strict=True):
+        made[words] = own
+        file, key = missing[words]
+        write_json(file, {"key": key, "made": to_json(own)})
         update(len(made) / len(wanted), f"{what} {len(made)} of {len(wanted)}")
     return [made[words] for words in wanted]
 
 
-def _on_all_processors(
-    make: Callable[..., Made], parts: Sequence[Sequence[Words]]
-) -> Iterator[tuple[Sequence[Words], list[Made]]]:
-    """Yields each part with what `make` makes of it."""
-    if len(parts) < 2:
+def _on_all_processors(make: Callable[..., Made], wanted: Sequence[Words]) -> Iterator[Made]:
+    if len(wanted) <= _AT_ONCE:
         # A process takes a second to start.
-        yield from ((part, _each(make, part)) for part in parts)
+        yield from starmap(make, wanted)
         return
-    # Each is a child of this process, by whose end it ends.
+    # Each is a child of this process, by whose end it ends.  Neighbours are compared by one, which
+    # reads each recording once.
     with ProcessPoolExecutor(None, get_context("spawn"), _end_with, (os.getpid(),)) as pool:
-        futures = {pool.submit(_each, make, part): part for part in parts}
-        try:
-            yield from ((part, future.result()) for future, part in futures.items())
-        finally:
-            for future in futures:
-                future.cancel()
+        yield from pool.map(partial(_made, make), wanted, chunksize=_AT_ONCE)
 
 
 def _end_with(parent: int) -> None:
@@ -199,8 +187,8 @@ def _end_with(parent: int) -> None:
         signal.raise_signal(signal.SIGKILL)
 
 
-def _each(make: Callable[..., Made], parts: Sequence[Words]) -> list[Made]:
-    return [make(*words) for words in parts]
+def _made(make: Callable[..., Made], words: Words) -> Made:
+    return make(*words)
 
 
 @lru_cache(1)
@@ -258,8 +246,8 @@ def _date(kernel: Mapping[str, Any]) -> str:
     """When its commit was made or, of a package, the day it was built, ISO 8601; or empty."""
     match = _BUILT.search(kernel.get("banner") or "")
     try:
-        if told := (kernel.get("origin") or {}).get("date") or (match and match[1]):
-            return datetime.fromisoformat(told).isoformat()
+        if stated := (kernel.get("origin") or {}).get("date") or (match and match[1]):
+            return datetime.fromisoformat(stated).isoformat()
         day = datetime.strptime(match[2] if match else "", "%a %b %d %H:%M:%S %Z %Y")
     except (ValueError, TypeError):
         return ""
@@ -293,9 +281,9 @@ def _compared(place: str, old: str, new: str, *cases: str) -> Compared:
     return Compared(apart, tuple(pair.differing()))
 
 
-def _found(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
+def _culprits(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The commits that bisections between two releases named: by both, architecture and case."""
-    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    culprits: dict[tuple[str, ...], tuple[str, ...]] = {}
     for key in keys:
         try:
             own = read_document(Path(key), Bisection, "", store.get(key))
@@ -306,48 +294,40 @@ def _found(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str
         for answer in answers:
             commits = [f'{one.commit[:12]} ("{one.subject}")' for one in answer.culprits]
             of = own.arch, answer.case
-            found[own.good.commit, own.bad.commit, *of] = tuple(commits)
+            culprits[own.good.commit, own.bad.commit, *of] = tuple(commits)
             # The commit of a release says so.
-            found[own.good.subject, own.bad.subject, *of] = tuple(commits)
-    return found
+            culprits[own.good.subject, own.bad.subject, *of] = tuple(commits)
+    return culprits
 
 
 def _log(
     kernels: Sequence[Kernel],
     case: str,
     compared: Mapping[tuple[str, str], Compared],
-    found: Mapping[tuple[str, ...], tuple[str, ...]],
+    culprits: Mapping[tuple[str, ...], tuple[str, ...]],
 ) -> Log:
     names = [kernel.name for kernel in kernels]
     titles = {index: kernel.title for index, kernel in enumerate(kernels)}
     between = [compared[old.sha256, new.sha256] for old, new in pairwise(kernels)]
     steps = [Neighbours(at, at + 1, own.cases[case]) for at, own in enumerate(between)]
-    values: list[Real] = [kernels[0].cases[case].value]
-    changes: list[ChangePoint] = []
-    notes = [caveats.not_time()]
-    for _, new, change, undecided in followed(values[0], steps, names, titles):
-        values.append(new)
-        notes += undecided
-        for one in change:
-            ends = [f"Linux {name}" for name in one.releases or ()]
-            ends = ends or [one.before, one.names[-1]]
-            commits = found.get((*ends, kernels[0].arch, case), ())
-            changes.append(msgspec.structs.replace(one, found=commits))
+    values: dict[int, Real] = {0: kernels[0].cases[case].value}
+    changes, notes = followed(values, steps, names, titles)
     notes += differences_noted(
         (name, own.differing) for name, own in zip(names[1:], between, strict=True)
     )
-    return Log(
-        tool=kernels[-1].tool,
-        origin={"what": f"{len(names)} kernels", "cpu": kernels[0].line[1]},
-        arch=kernels[0].arch,
-        case=case,
-        metric=INSTRUCTIONS,
-        unit=INSTRUCTIONS,
-        kernels=len(names),
-        points=tuple(
-            Point(place=at, name=own.name, title=own.title, date=own.date, value=values[at])
-            for at, own in enumerate(kernels)
-        ),
-        changes=tuple(changes),
-        caveats=tuple(notes),
-    )
+    points = [
+        Point(place=at, name=own.name, title=own.title, date=own.date, value=values[at])
+        for at, own in enumerate(kernels)
+    ]
+    arch, cpu, *_ = kernels[0].line
+    named = []
+    for change in changes:
+        ends = [f"Linux {release}" for release in change.releases or ()]
+        old, new = ends or (change.before, change.names[-1])
+        named.append(
+            msgspec.structs.replace(change, found=culprits.get((old, new, arch, case), ()))
+        )
+    origin = {"what": f"{len(names)} kernels", "cpu": cpu}
+    counts = {case: tuple(values.values())}
+    tool = kernels[-1].tool
+    return log_of(tool, arch, len(names), points, counts, {case: named}, notes, origin)

@@ -3,7 +3,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -69,7 +69,8 @@ def log_tree(
     if span.start != span.good:
         notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))
     first = commits.recording(line[0])
-    return _log(first, len(line), points, values, changes, notes, origin)
+    tool, arch = first.tool, first.kernel["arch"]
+    return log_of(tool, arch, len(line), points, values, changes, notes, origin)
 
 
 def _changes_of_commits(
@@ -115,30 +116,33 @@ class Neighbours(NamedTuple):
 
 
 def followed(
-    first: Real, steps: Iterable[Neighbours], names: Sequence[str], titles: Mapping[int, str]
-) -> Iterator[tuple[int, Real, list[ChangePoint], list[Caveat]]]:
-    """Yields for each step its place, the value there, and the change, or that none is known."""
+    values: dict[int, Real],
+    steps: Iterable[Neighbours],
+    names: Sequence[str],
+    titles: Mapping[int, str],
+) -> tuple[list[ChangePoint], list[Caveat]]:
+    """Adds each step's value to `values`, which has the first; the changes, and what none knows."""
     # A value is the first one and all differences, each in the context that both sides have.
-    old = first
+    changes: list[ChangePoint] = []
+    notes: list[Caveat] = []
     for last, index, apart in steps:
-        new, change, notes = old + apart.delta, list[ChangePoint](), list[Caveat]()
+        values[index] = values[last] + apart.delta
         if apart.low is None:
             notes.append(caveats.undecided_between(names[last], names[index]))
         if apart.is_sure:
-            change = [
+            changes.append(
                 ChangePoint(
                     place=index,
                     before=names[last],
                     names=tuple(names[last + 1 : index + 1]),
                     title=titles[index],
-                    old=old,
-                    new=new,
+                    old=values[last],
+                    new=values[index],
                     delta=apart.delta,
                     functions=apart.changed,
                 )
-            ]
-        yield index, new, change, notes
-        old = new
+            )
+    return changes, notes
 
 
 def differences_noted(differing: Iterable[tuple[str, Iterable[str]]]) -> list[Caveat]:
@@ -177,13 +181,9 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
     changes: dict[str, list[ChangePoint]] = {}
     notes: list[Caveat] = []
     for case in cases:
-        first = value(recordings[measured[0]], case, INSTRUCTIONS)
-        values[case] = {measured[0]: first}
-        changes[case] = []
-        for index, new, change, undecided in followed(first, steps[case], names, titles):
-            values[case][index] = new
-            changes[case] += change
-            notes += undecided
+        values[case] = {measured[0]: value(recordings[measured[0]], case, INSTRUCTIONS)}
+        changes[case], undecided = followed(values[case], steps[case], names, titles)
+        notes += undecided
     for case, own in values.items():
         notes += sums(case, ((recordings[index], count) for index, count in own.items()))
     notes += differences_noted(differing)
@@ -198,11 +198,14 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
         for index, unit in enumerate(units)
     ]
     rows = {case: tuple(map(values[case].get, range(len(units)))) for case in cases}
-    return _log(recordings[measured[-1]], len(units), points, rows, changes, notes, origin)
+    newest = recordings[measured[-1]]
+    tool, arch = newest.tool, newest.kernel["arch"]
+    return log_of(tool, arch, len(units), points, rows, changes, notes, origin)
 
 
-def _log(
-    recording: Recording,
+def log_of(
+    tool: Mapping[str, str],
+    arch: str,
     kernels: int,
     points: Sequence[Point],
     values: Mapping[str, tuple[Real | None, ...]],
@@ -210,11 +213,12 @@ def _log(
     notes: Sequence[Caveat],
     origin: Mapping[str, str],
 ) -> Log:
+    """The log of the first case of `values`, beside the others."""
     first, *others = values
     return Log(
-        tool=recording.tool,
+        tool=dict(tool),
         origin=dict(origin),
-        arch=recording.kernel["arch"],
+        arch=arch,
         case=first,
         metric=INSTRUCTIONS,
         unit=INSTRUCTIONS,

@@ -146,7 +146,8 @@ def outcomes(
 
 def measure_all(units: Sequence[Unit]) -> list[Recording]:
     """Returns the recordings of the units, in their order; raises the first error."""
-    return [outcome.measured() for _, outcome in outcomes(perform, units)]
+    recordings = {index: outcome.measured() for index, outcome in outcomes(perform, units)}
+    return [recordings[index] for index in range(len(units))]
 
 
 def perform(unit: Unit, update: Update | None = None) -> Outcome:

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import structs
@@ -20,13 +21,7 @@ from kentry.results import caveats
 from kentry.results.caveats import Caveat, of_side, some
 from kentry.results.comparison import CaseComparison
 from kentry.results.document import read_document
-from kentry.results.recording import (
-    INSTRUCTIONS,
-    CaseResult,
-    Measured,
-    Recording,
-    read_recording,
-)
+from kentry.results.recording import INSTRUCTIONS, CaseResult, Measured, Recording, read_recording
 from kentry.results.studies import (
     MEASURED,
     NO_APPLY,
@@ -90,6 +85,11 @@ def measure_series(
         elif outcome.problem:
             rows[number].problems[unit.arch] = outcome.problem
             say(f"{unit.label}: {outcome.problem.sentence}")
+    # Whoever was done first, architectures are in the order of their units.
+    results: dict[str, Any]
+    for row in rows.values():
+        for results in (row.recordings, row.problems):
+            results |= {unit.arch: results.pop(unit.arch) for unit in units if unit.arch in results}
     before = lineup.base
     compiled = {unit.arch: lineup.base for unit in units}
     for step in lineup.steps:
@@ -98,8 +98,8 @@ def measure_series(
         row = rows[step.number]
         for unit in units:
             old, new = (_build(unit, of) for of in (compiled[unit.arch], step.revision))
-            if (found := build.new_warnings(old, new)) is not None:
-                row.warnings[unit.arch] = tuple(found)
+            if (warnings := build.new_warnings(old, new)) is not None:
+                row.warnings[unit.arch] = tuple(warnings)
                 compiled[unit.arch] = step.revision
         arches = tuple(_not_compiled(units, before, step.revision))
         rows[step.number] = replace(row, not_compiled=arches)
@@ -288,7 +288,7 @@ def _first_to_last(
     """Returns the change of each column, and what else differs that no row tells."""
     base = kernels[0].recordings
     last = {arch: recording for row in kernels for arch, recording in row.recordings.items()}
-    told = {caveat["text"] for row in rows for caveat in row.caveats}
+    known = {caveat["text"] for row in rows for caveat in row.caveats}
     changes: dict[str, CaseComparison] = {}
     differing: list[Caveat] = []
     for arch, first in base.items():
@@ -299,7 +299,7 @@ def _first_to_last(
             differing += [
                 of_side(f"first to last{f', {arch}' if len(base) > 1 else ''}", caveat)
                 for caveat in whole.caveats
-                if caveat["kind"] in caveats.DIFFERENCES and caveat["text"] not in told
+                if caveat["kind"] in caveats.DIFFERENCES and caveat["text"] not in known
             ]
     return changes, differing
 

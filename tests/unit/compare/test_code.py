@@ -3,27 +3,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from msgspec.structs import replace
 
 from kentry.compare.code import changed_functions
-from kentry.compare.counted import compare
-from kentry.results.comparison import CaseComparison
-from kentry.results.recording import (
-    INSTRUCTIONS,
-    MODAL,
-    OTHER,
-    CaseContext,
-    Instruction,
-    KernelPath,
-    Metric,
-    Recording,
-)
-from kentry.stats import exact
+from kentry.results.recording import Instruction, Recording
 from tests.builders import recording
+from tests.unit.compare.test_contexts import compared, of_runs
 
 ARM = 4  # bytes an instruction
 
@@ -43,32 +30,12 @@ class Image:
 
     def recording(self, paths: Sequence[Sequence[tuple[str, int]]], seed: int) -> Recording:
         """A recording in whose contexts these places were executed, and no other is known."""
-        found = recording({"stat": [("x", 1)]})
         kept: dict[int, int] = {}
-        runs = []
         for path in paths:
-            places = [kept.setdefault(self.places[one], len(kept)) for one in path]
-            runs.append(tuple((place, 1) for place in places))
-        samples = exact.histogram((len(path), 10) for path in paths)
-        value = exact.mode(samples)
-        modal = next(run for run in runs if len(run) == value)
-        distinct = [modal, *(run for run in dict.fromkeys(runs) if run != modal)]
-        found.code = [self.code[place] for place in kept]
-        shares = Counter(found.code[at].function for at, _ in modal)
-        found.cases[0] = replace(
-            found.cases[0],
-            metrics=found.cases[0].metrics | {INSTRUCTIONS: Metric.of(samples)},
-            functions=tuple(shares.items()),
-            paths=tuple(
-                KernelPath(role=OTHER if n else MODAL, times=10, runs=run)
-                for n, run in enumerate(distinct)
-            ),
-            contexts=tuple(
-                CaseContext(n, ((len(run), 10),), distinct.index(run)) for n, run in enumerate(runs)
-            ),
-        )
-        found.contexts = [{"seed": seed, "tasks": n} for n in range(len(paths))]
-        return found
+            for one in path:
+                kept.setdefault(self.places[one], len(kept))
+        runs = [tuple((kept[self.places[one]], 1) for one in path) for path in paths]
+        return of_runs([self.code[place] for place in kept], runs, seed, "stat")
 
 
 ENTRY = [
@@ -106,12 +73,6 @@ def kernel(
     # The linker puts everything elsewhere.
     image = Image(functions, 0xFFFF800080000000 + 0x1000 * len(more))
     return image.recording([entered + head + loop * n + left for n in rounds], seed)
-
-
-def compared(old: Recording, new: Recording) -> CaseComparison:
-    [case] = compare(old, new).cases
-    assert sum(row.delta for row in case.functions) == case.delta
-    return case
 
 
 HALF, QUARTER, MOST = [0] * 4 + [3] * 4, [0] * 6 + [3] * 2, [0] + [3] * 7

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 
 import pytest
 from hypothesis import given
@@ -15,47 +16,48 @@ from kentry.compare.counted import compare, function_rows
 from kentry.compare.path_diff import compare_paths
 from kentry.path.variation import settles
 from kentry.results.comparison import CaseComparison
-from kentry.results.recording import (
-    INSTRUCTIONS,
-    MODAL,
-    OTHER,
-    CaseContext,
-    KernelPath,
-    Metric,
-    Recording,
-)
+from kentry.results.recording import MODAL, OTHER, CaseContext, Instruction, KernelPath, Recording
 from kentry.stats import exact
 from kentry.stats.exact import BETTER, WORSE
 from tests.builders import Functions, instructions, recording
 
+Runs = tuple[tuple[int, int], ...]  # of places in the code: the first, and how many
 
-def in_contexts(contexts: Sequence[Functions], seed: int = 1, case: str = "stat") -> Recording:
-    """A recording of one case that took another path in each context."""
-    values = [sum(count for _, count in functions) for functions in contexts]
-    samples = exact.histogram((value, 10) for value in values)
-    value = exact.mode(samples)
-    found = recording({case: contexts[values.index(value)]})
-    paths = [replace(found.cases[0].paths[0], role=MODAL, times=10)]
-    sides = {
-        f"{one}_instructions": Metric.of({0: 10 * len(values)}) for one in ("user", "firmware")
-    }
-    places = [0] * len(contexts)
-    for index, functions in enumerate(contexts):
-        if values[index] != value:
-            code = instructions(functions)
-            paths.append(KernelPath(role=OTHER, times=10, runs=((len(found.code), len(code)),)))
-            found.code += code
-            places[index] = len(paths) - 1
+
+def of_runs(code: list[Instruction], runs: Sequence[Runs], seed: int, case: str) -> Recording:
+    """A recording of one case that executed these runs of the code in its contexts."""
+    lengths = [sum(times for _, times in one) for one in runs]
+    samples = exact.histogram((length, 10) for length in lengths)
+    modal = runs[lengths.index(exact.mode(samples))]
+    distinct = list(dict.fromkeys([modal, *runs]))
+    shares = Counter(code[at].function for first, n in modal for at in range(first, first + n))
+    found = replace(recording({case: []}, {case: samples}), code=code)
     found.cases[0] = replace(
         found.cases[0],
-        metrics={INSTRUCTIONS: Metric.of(samples), **sides},
-        paths=tuple(paths),
+        functions=tuple(shares.items()),
+        paths=tuple(
+            KernelPath(role=OTHER if n else MODAL, times=10, runs=one)
+            for n, one in enumerate(distinct)
+        ),
         contexts=tuple(
-            CaseContext(index, ((value, 10),), places[index]) for index, value in enumerate(values)
+            CaseContext(n, ((length, 10),), distinct.index(one))
+            for n, (one, length) in enumerate(zip(runs, lengths, strict=True))
         ),
     )
-    found.contexts = [{"seed": seed, "tasks": index} for index in range(len(contexts))]
+    found.contexts = [{"seed": seed, "tasks": n} for n in range(len(runs))]
     return found
+
+
+def in_contexts(contexts: Sequence[Functions], seed: int = 1, case: str = "stat") -> Recording:
+    """A recording of one case that took these functions in its contexts."""
+    code: list[Instruction] = []
+    runs: dict[tuple[tuple[str, int], ...], Runs] = {}
+    for functions in contexts:
+        if (own := tuple(functions)) not in runs:
+            executed = instructions(functions)
+            runs[own] = ((len(code), len(executed)),)
+            code += executed
+    return of_runs(code, [runs[tuple(functions)] for functions in contexts], seed, case)
 
 
 def stat(lookups: Sequence[int], entry: int = 300, free: int = 50) -> list[Functions]:
@@ -71,146 +73,112 @@ def compared(old: Recording, new: Recording) -> CaseComparison:
     return case
 
 
+# What a function's calls execute in each context; a number is a single call.
+Calls = Sequence[int | list[int]]
+NONE: list[int] = []  # of a context in which it is not called
+PLACES: Calls = [[20, 30], [24, 30], [20, 30]]
+
+
+def change(old: Calls, new: Calls, code: Set[str] = frozenset(), *, paired: bool = False) -> Change:
+    """The change of f, which has a loop of 8 instructions from 100 on; `code` is what differs."""
+    sides = [[[own] if isinstance(own, int) else own for own in side] for side in (old, new)]
+    before, after = ({n: {"f": own} for n, own in enumerate(side)} for side in sides)
+    bodies = {"f": 8} if max(sum(own) for own in sides[0]) > 99 else {}
+    found = changes(before, after, bodies, code, paired=paired)
+    assert found.keys() == {"f"}
+    return found["f"]
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "change"),
+    ("old", "new", "expected"),
     [
         # Another chain of the same loop, whichever lengths were seen.
-        ({100, 108}, {100, 108}, (0, 0)),
-        ({100, 108}, {100}, (0, 0)),
-        ({100, 108, 116}, {108, 132}, (0, 0)),
-        ({100, 116}, {108, 124}, (0, 0)),
+        ([100, 108], [100, 108], (0, 0)),
+        ([100, 108], [100], (0, 0)),
+        ([100, 108], [108, 116], (0, 0)),
+        ([100, 108, 116], [108, 132], (0, 0)),
+        ([100, 116], [108, 124], (0, 0)),
         # A branch that one slab page takes and another does not.
-        ({20, 21}, {21}, (0, 0)),
-        ({20, 80}, {80}, (0, 0)),
+        ([20, 21], [21], (0, 0)),
+        ([20, 80], [80], (0, 0)),
         # The loop's function is longer by one instruction outside the loop, or in it.
-        ({100, 108}, {101, 109}, (1, 1)),
-        ({100, 108, 116}, {101, 109}, (1, 1)),
-        ({100, 108}, {101, 110}, (0, 2)),
+        ([100, 108], [101, 109], (1, 1)),
+        ([100, 108, 116], [101, 109], (1, 1)),
+        ([100, 108], [101, 110], (0, 2)),
         # So is a function with a branch.
-        ({20, 21}, {21, 22}, (1, 1)),
-        ({20, 80}, {21, 81}, (1, 1)),
-        ({20, 80}, {21}, (1, 1)),
+        ([20, 21], [21, 22], (1, 1)),
+        ([20, 80], [21, 81], (1, 1)),
+        ([20, 80], [21], (1, 1)),
         # Many places of an object: each side has seen most of what the other has.
-        ({30, 32, 38, 48}, {30, 38, 48, 50}, (0, 0)),
-        ({30, 38, 46, 54}, {30, 39, 48, 57}, (0, 3)),
+        ([30, 32, 38, 48], [30, 38, 48, 50], (0, 0)),
+        ([30, 38, 46, 54], [30, 39, 48, 57], (0, 3)),
         # A function that only one kernel executes.
-        ({0}, {32, 40}, (32, 32)),
-        ({32, 40}, {0}, (-32, -32)),
-        ({7}, {9}, (2, 2)),
+        ([0], [32, 40, 40], (32, 32)),
+        ([32, 40, 40], [0], (-32, -32)),
+        ([7], [9], (2, 2)),
+        # Two objects, each in one of two places, have more sums than a few contexts show.
+        (PLACES, [[20, 37], [20, 30], [24, 30]], (0, 0)),
+        # A call more is no context's: the sums are compared.
+        (PLACES, [[20, 30, 5], [24, 30, 5], [20, 30, 5]], (5, 5)),
+        # One side refilled a slab once, the other twice or elsewhere; every context does.
+        ([*[NONE] * 9, 145], [*[NONE] * 8, [145, 145], 218], (0, 0)),
+        ([*[NONE] * 9, 145], [150] * 10, (5, 150)),
+        # A mapping at the edge of a page table, here in one place and there in another; and where
+        # a third of the contexts have it.
+        ([40] * 9 + [116], [40] * 9 + [174], (0, 0)),
+        ([40] * 6 + [116] * 3, [40] * 6 + [174] * 3, (0, 58)),
+        # By sums the places of two or three objects have nothing in common.
+        (
+            [[24, 20], *[[20, 24]] * 4, [20, 24, 20]],
+            [[20, 24], *[[24, 20]] * 4, [20, 20, 20]],
+            (0, 0),
+        ),
+        # A branch that hardly any context took is one longer, and now always taken; or 59 fewer.
+        ([80] * 9 + [20], [21] * 10, (-59, 1)),
+        # The first boot has a quarter of the contexts.
+        ([*[100] * 8, *[NONE] * 24], [*[150] * 8, *[NONE] * 24], (0, 50)),
+        # A call that many contexts make is longer: nothing where it is not made, +1 where it is.
+        ([*[NONE] * 5, *[100] * 4], [*[NONE] * 5, *[101] * 4], (0, 1)),
+        # A slab refill in one context of 32.
+        ([*[NONE] * 31, 145], [*[NONE] * 31, 146], (0, 0)),
     ],
 )
 def test_a_function_is_compared_by_its_counts_in_all_contexts(
-    old: set[int], new: set[int], change: tuple[int, int]
+    old: Calls, new: Calls, expected: tuple[int, int]
 ) -> None:
-    sides = [{n: {"f": [count]} for n, count in enumerate(sorted(one))} for one in (old, new)]
-    bodies = {"f": 8} if max(old) > 99 else {}
-    assert changes(sides[0], sides[1], bodies, paired=False) == {"f": Change(*change)}
+    assert change(old, new) == expected
 
 
-def test_context_by_context_a_constant_difference_is_a_change() -> None:
-    """Even where both sets of counts overlap, or a loop goes round once more."""
-    old = {0: {"f": [100]}, 1: {"f": [108]}}
-    new = {0: {"f": [108]}, 1: {"f": [116]}}
-    assert changes(old, new, {}, paired=True) == {"f": Change(8, 8)}
-    assert changes(old, new, {"f": 8}, paired=False) == {"f": Change(0, 0)}
-
-
-def test_context_by_context_what_only_grows_is_a_change() -> None:
-    """A round of one instruction more is +1 where the loop is taken, and nowhere less."""
-    old = {n: {"f": [30 + 8 * n]} for n in range(4)} | {4: {"f": [30]}}
-    longer = {n: {"f": [30 + 9 * n]} for n in range(4)} | {4: {"f": [30]}}
-    assert changes(old, longer, {}, paired=True) == {"f": Change(0, 3)}
-    other = {n: {"f": [count]} for n, count in enumerate((38, 30, 46, 62, 30))}
-    assert changes(old, other, {}, paired=True) == {"f": Change(0, 0)}
-
-
-def test_a_function_is_compared_call_by_call() -> None:
-    """Two objects, each in one of two places, have more sums than a few contexts show."""
-    old = {0: {"f": [20, 30]}, 1: {"f": [24, 30]}, 2: {"f": [20, 30]}}
-    new = {0: {"f": [20, 37]}, 1: {"f": [20, 30]}, 2: {"f": [24, 30]}}
-    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
-    # A call more is no context's: the sums are compared.
-    more = {n: {"f": [*counts["f"], 5]} for n, counts in old.items()}
-    assert changes(old, more, {}, paired=False) == {"f": Change(5, 5)}
-    assert changes(old, more, {}, paired=True) == {"f": Change(5, 5)}
-
-
-def test_a_change_of_one_instruction_at_least_is_a_verdict() -> None:
-    old = in_contexts([[("f", n), ("g", 5)] for n in (20, 22)])
-    new = in_contexts([[("f", n), ("g", 3)] for n in (23, 40)], seed=2)
-    case = compared(old, new)
-    assert (case.change, case.verdict) == (Change(1, 16), WORSE)
-    case = compared(new, old)
-    assert (case.change, case.verdict) == (Change(-16, -1), BETTER)
-    # Two contexts with the same count have one path.
-    same = in_contexts([[("f", 20)], [("f", 20)]])
-    both = [compare_paths(one, one, ["stat"]).cases[0].caveats for one in (same, old)]
-    assert [[note["kind"] for note in notes] for notes in both] == [[], ["one-of-several-paths"]]
-
-
-@pytest.mark.parametrize(("seen", "delta"), [(300, 0), (302, 2), (303, 3), (304, 0), (299, 0)])
-def test_rows_add_up_to_the_commonest_count_that_they_can(seen: int, delta: int) -> None:
-    rows = function_rows({"f": 200, "g": 100}, {"f": Change(0, 3)}, 300, {seen: 9, 300: 1})
-    assert {row.name: row.delta for row in rows} == {"f": delta, "g": 0}
-
-
-def of_calls(*contexts: list[int]) -> dict[int, dict[str, list[int]]]:
-    return {n: {"f": counts} for n, counts in enumerate(contexts)}
-
-
-def test_a_call_that_few_contexts_make_is_no_change() -> None:
-    """One side refilled a slab once, the other twice or elsewhere."""
-    old, new = of_calls(*[[]] * 9, [145]), of_calls(*[[]] * 8, [145, 145], [218])
-    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
-    # One that every context makes is a change.
-    every = of_calls(*[[150]] * 10)
-    assert changes(old, every, {}, paired=False) == {"f": Change(5, 150)}
-
-
-def test_a_count_that_few_contexts_have_is_no_change_where_nearly_all_have_another() -> None:
-    """A mapping at the edge of a page table, here in one place and there in another."""
-    old, new = of_calls(*[[40]] * 9, [116]), of_calls(*[[40]] * 9, [174])
-    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
-    # In the same contexts it is the kernel's.
-    assert changes(old, new, {}, paired=True) == {"f": Change(0, 58)}
-    # And where a third of the contexts have it.
-    old, new = of_calls(*[[40]] * 6, *[[116]] * 3), of_calls(*[[40]] * 6, *[[174]] * 3)
-    assert changes(old, new, {}, paired=False) == {"f": Change(0, 58)}
-
-
-def test_calls_are_compared_where_both_sides_make_as_many() -> None:
-    """By sums the places of two or three objects have nothing in common."""
-    old, new = of_calls(*[[20, 24]] * 5, [20, 24, 20]), of_calls(*[[24, 20]] * 5, [20, 20, 20])
-    new[0] = {"f": [20, 24]}
-    old[0] = {"f": [24, 20]}
-    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
-
-
-def test_a_branch_that_hardly_any_context_took_says_little() -> None:
-    """One instruction more in it, and now always taken; or 59 fewer in the other."""
-    old, new = of_calls(*[[80]] * 9, [20]), of_calls(*[[21]] * 10)
-    assert changes(old, new, {}, paired=False) == {"f": Change(-59, 1)}
-
-
-def test_a_change_of_the_first_boot_alone_is_seen() -> None:
-    """It has a quarter of the contexts."""
-    old, new = of_calls(*[[100]] * 8, *[[]] * 24), of_calls(*[[150]] * 8, *[[]] * 24)
-    for paired in (False, True):
-        assert changes(old, new, {}, paired=paired) == {"f": Change(0, 50)}
-
-
-def test_a_call_that_many_contexts_make_is_compared_there() -> None:
-    """It is one instruction longer: nothing where it is not made, +1 where it is."""
-    old, new = of_calls(*[[]] * 5, *[[100]] * 4), of_calls(*[[]] * 5, *[[101]] * 4)
-    for paired in (False, True):
-        assert changes(old, new, {}, paired=paired) == {"f": Change(0, 1)}
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        # A constant difference is a change, even where both sets of counts overlap, or a loop goes
+        # round once more.
+        ([100, 108], [108, 116], (8, 8)),
+        (PLACES, [[20, 30, 5], [24, 30, 5], [20, 30, 5]], (5, 5)),
+        # A round of one instruction more is +1 where the loop is taken, and nowhere less.
+        ([30, 38, 46, 54, 30], [30, 39, 48, 57, 30], (0, 3)),
+        ([30, 38, 46, 54, 30], [38, 30, 46, 62, 30], (0, 0)),
+        # Two calls that change places have one more together; a branch took the other way in each.
+        ([[20, 24], [24, 20]], [[25, 20], [20, 25]], (1, 1)),
+        ([20, 80, 50], [80, 20, 20], (-60, 60)),
+        # What the same contexts have is the kernel's.
+        ([40] * 9 + [116], [40] * 9 + [174], (0, 58)),
+        ([*[100] * 8, *[NONE] * 24], [*[150] * 8, *[NONE] * 24], (0, 50)),
+        ([*[NONE] * 5, *[100] * 4], [*[NONE] * 5, *[101] * 4], (0, 1)),
+    ],
+)
+def test_the_same_contexts_are_compared_one_by_one(
+    old: Calls, new: Calls, expected: tuple[int, int]
+) -> None:
+    assert change(old, new, paired=True) == expected
 
 
 CHANGED = frozenset("f")
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "change"),
+    ("old", "new", "expected"),
     [
         # A helper that only the new kernel has, in half of the contexts, a quarter, all but one.
         ([0] * 8, [0] * 4 + [6] * 4, (0, 6)),
@@ -227,30 +195,32 @@ CHANGED = frozenset("f")
         # What explains counts of unchanged code does not explain these.
         ([20] * 4 + [80] * 4, [80] * 8, (0, 60)),
         ([40] * 7 + [116], [40] * 7 + [174], (0, 58)),
+        ([*[NONE] * 31, 145], [*[NONE] * 31, 146], (0, 1)),
     ],
 )
 def test_contexts_explain_no_difference_of_changed_code(
-    old: list[int], new: list[int], change: tuple[int, int]
+    old: Calls, new: Calls, expected: tuple[int, int]
 ) -> None:
-    before, after = ({n: {"f": [count]} for n, count in enumerate(one)} for one in (old, new))
-    bodies = {"f": 8} if max(old) > 99 else {}
-    there, back = Change(*change), Change(-change[1], -change[0])
-    assert changes(before, after, bodies, CHANGED, paired=False) == {"f": there}
-    assert changes(after, before, bodies, CHANGED, paired=False) == {"f": back}
-
-
-def test_changed_code_on_a_path_that_few_contexts_take_is_no_context() -> None:
-    """A slab refill in one context of 32; in the other kernel it is one instruction longer."""
-    old, new = of_calls(*[[]] * 31, [145]), of_calls(*[[]] * 31, [146])
-    assert changes(old, new, {}, paired=False) == {"f": Change(0, 0)}
-    assert changes(old, new, {}, CHANGED, paired=False) == {"f": Change(0, 1)}
+    assert change(old, new, CHANGED) == expected
+    assert change(new, old, CHANGED) == (-expected[1], -expected[0])
 
 
 def test_changed_code_is_compared_context_by_context_too() -> None:
-    old, new = of_calls(*[[0]] * 6), of_calls(*[[0]] * 3, *[[6]] * 3)
-    assert changes(old, new, {}, CHANGED, paired=True) == {"f": Change(0, 6)}
-    old, new = of_calls([20], [80], [20, 20]), of_calls([21], [81], [21, 21])
-    assert changes(old, new, {}, CHANGED, paired=True) == {"f": Change(1, 2)}
+    assert change([0] * 6, [0] * 3 + [6] * 3, CHANGED, paired=True) == (0, 6)
+    assert change([20, 80, [20, 20]], [21, 81, [21, 21]], CHANGED, paired=True) == (1, 2)
+
+
+def test_a_change_of_one_instruction_at_least_is_a_verdict() -> None:
+    old = in_contexts([[("f", n), ("g", 5)] for n in (20, 22)])
+    new = in_contexts([[("f", n), ("g", 3)] for n in (23, 40)], seed=2)
+    case = compared(old, new)
+    assert (case.change, case.verdict) == (Change(1, 16), WORSE)
+    case = compared(new, old)
+    assert (case.change, case.verdict) == (Change(-16, -1), BETTER)
+    # Two contexts with the same count have one path.
+    same = in_contexts([[("f", 20)], [("f", 20)]])
+    both = [compare_paths(one, one, ["stat"]).cases[0].caveats for one in (same, old)]
+    assert [[note["kind"] for note in notes] for notes in both] == [[], ["one-of-several-paths"]]
 
 
 # Rounds of a loop in each context; of what never differs nobody can say that it could.
@@ -337,19 +307,22 @@ def test_one_context_only_is_a_caveat_where_the_path_can_depend_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "new"),
+    ("by_function", "seen", "deltas"),
     [
         # The commonest count of the new kernel that the changes can add up to,
-        ({9: 3, 7: 5, 20: 8}, 7),
+        ({"f": (0, 3)}, {300: 9}, {"f": 0, "g": 0}),
+        ({"f": (0, 3)}, {302: 9, 300: 1}, {"f": 2, "g": 0}),
+        ({"f": (0, 3)}, {303: 9, 300: 1}, {"f": 3, "g": 0}),
+        ({"f": (-8, -2), "g": (-290, 0)}, {219: 3, 250: 5, 320: 8}, {"f": -2, "g": -48}),
         # and the least where they can add up to none; g executes no fewer than 0.
-        ({1: 3, 20: 8}, 2),
+        ({"f": (0, 3)}, {304: 9, 300: 1}, {"f": 0, "g": 0}),
+        ({"f": (0, 3)}, {299: 9, 300: 1}, {"f": 0, "g": 0}),
+        ({"f": (-8, -2), "g": (-290, 0)}, {91: 3, 320: 8}, {"f": -8, "g": -100}),
     ],
 )
-def test_a_change_that_depends_on_the_context_gives_a_count_that_one_has(
-    seen: dict[int, int], new: int
+def test_functions_add_up_to_a_count_that_a_context_has(
+    by_function: dict[str, tuple[int, int]], seen: dict[int, int], deltas: dict[str, int]
 ) -> None:
-    changes_of = {"f": Change(-8, -2), "g": Change(-9, 0)}
-    rows = function_rows({"f": 10, "g": 5}, changes_of, 15, seen)
-    assert sum(row.old for row in rows) == 15
-    assert sum(row.new for row in rows) == new
-    assert all(row.new >= 0 for row in rows)
+    changed = {name: Change(*ends) for name, ends in by_function.items()}
+    rows = function_rows({"f": 200, "g": 100}, changed, 300, seen)
+    assert {row.name: row.delta for row in rows} == deltas

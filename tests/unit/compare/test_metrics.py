@@ -26,9 +26,7 @@ def with_accesses(lines: dict[str, int], **samples: dict[int, int]) -> Recording
     metrics |= {name.replace("_", "."): Metric.of(own) for name, own in samples.items()}
     [path] = case.paths
     changed = replace(
-        case,
-        metrics=metrics,
-        paths=(replace(path, rows=tuple(one.row for one in accesses)),),
+        case, metrics=metrics, paths=(replace(path, rows=tuple(one.row for one in accesses)),)
     )
     return replace(made, cases=[changed])
 

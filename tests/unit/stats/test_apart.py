@@ -19,15 +19,13 @@ def boots(
     return [[float(value) for value in boot] for boot in values]
 
 
-def test_enough_boots_a_side_decide() -> None:
-    found = compare_unpaired(boots(8), boots(8, 110, seed=2))
-    assert found.verdict == "worse"
-    assert found.interval[0] < 0.1 < found.interval[1]
-    assert found.groups == 160
-    assert compare_unpaired(boots(8), boots(8, 90, seed=2)).verdict == "better"
-    assert (
-        compare_unpaired(boots(8), boots(8, 90, seed=2), higher_is_better=True).verdict == "worse"
-    )
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_a_change_is_shown_with_its_interval_and_decides_nothing(count: int) -> None:
+    found = compare_unpaired(boots(count), boots(count, 110, seed=2))
+    assert (found.verdict, found.reason, found.more) == ("undecided", "measured apart", None)
+    assert 0.05 < found.interval[0] < 0.1 < found.interval[1]
+    assert found.confidence == pytest.approx(0.99)
+    assert found.groups == 2 * 10 * count
 
 
 def test_the_difference_of_two_samples_is_welchs() -> None:
@@ -47,35 +45,16 @@ def test_null_contrasts_are_halves_of_each_sample_against_each_other() -> None:
     )
 
 
-def test_one_boot_a_side_shows_a_change_and_decides_nothing() -> None:
-    found = compare_unpaired(boots(1), boots(1, 200, seed=2))
-    assert found.verdict == "undecided"
-    assert found.interval[0] > 0.5
-    assert found.reason == "each measured in a boot of its own, and only one"
-
-
-def test_few_boots_a_side_show_a_change_and_decide_nothing() -> None:
-    found = compare_unpaired(boots(3), boots(8, 200, seed=2))
-    assert found.verdict == "undecided"
-    assert found.reason == "too few boots: 3 of 6"
-    assert found.more == 2
-    assert found.confidence == pytest.approx(0.99)
-
-
 def test_single_processes_have_no_interval() -> None:
     found = compare_unpaired([[1.0]], [[2.0]])
     assert found.effect == pytest.approx(1.0)
     assert math.isnan(found.interval[0])
-    assert found.verdict == "undecided"
 
 
 @pytest.mark.slow
-def test_no_change_is_rarely_one() -> None:
+def test_the_interval_of_no_change_has_0_in_it() -> None:
     seeds = range(0, 2000, 2)
-    found = [
-        compare_unpaired(boots(6, seed=s), boots(6, seed=s + 1), threshold=0.0001) for s in seeds
-    ]
-    assert sum(one.verdict in ("better", "worse") for one in found) <= 5
+    found = [compare_unpaired(boots(6, seed=s), boots(6, seed=s + 1)) for s in seeds]
     assert np.mean([one.interval[0] < 0 < one.interval[1] for one in found]) > 0.98
 
 
@@ -84,8 +63,7 @@ def test_drift_from_boot_to_boot_raises_the_floor() -> None:
     assert compare_unpaired(slower, boots(8, seed=2)).floor > 0.03
 
 
-def test_nothing_is_an_error() -> None:
+@pytest.mark.parametrize("old", [[], [[0.0, 1.0]]])
+def test_no_value_and_one_of_zero_are_errors(old: list[list[float]]) -> None:
     with pytest.raises(ValueError):
-        compare_unpaired([], [[1.0]])
-    with pytest.raises(ValueError):
-        compare_unpaired([[0.0, 1.0]], [[1.0, 2.0]])
+        compare_unpaired(old, [[1.0, 2.0]])

@@ -47,11 +47,6 @@ def test_equal_values_have_no_spread_at_all() -> None:
     assert mean.value == 0.1
 
 
-def test_one_value_has_no_spread_to_ask_for() -> None:
-    with pytest.raises(ValueError):
-        trimmed([1.0])
-
-
 def test_rows_are_done_at_once() -> None:
     rows = RNG.normal(size=(4, 25))
     assert trimmed(rows).error[2] == pytest.approx(float(trimmed(rows[2]).error))
@@ -88,26 +83,25 @@ def test_a_process_is_the_middle_of_its_turns_low_blocks() -> None:
 def test_an_unfinished_turn_counts_only_if_it_is_all_there_is() -> None:
     assert process_value([5.0, 5.0, 1.0], 2) == 5
     assert process_value([5.0], 2) == 5
-
-
-def test_without_turns_a_process_is_its_median() -> None:
+    # Without turns a process is its median.
     assert process_value([3.0, 1.0, 100.0], 0) == 3
 
 
-def test_a_process_without_values_is_an_error() -> None:
+def test_what_has_no_values_or_no_spread_is_an_error() -> None:
+    with pytest.raises(ValueError):
+        trimmed([1.0])
     with pytest.raises(ValueError):
         process_value([], 8)
+    with pytest.raises(ValueError):
+        level_interval([[]])
 
 
 def test_quantiles_are_exact_far_out() -> None:
     assert quantile_t(0.01, 5) == pytest.approx(stats.t.isf(0.005, 5))
     assert quantile_t(1e-12, 40) == pytest.approx(stats.t.isf(5e-13, 40))
     assert tail_t(quantile_t(1e-10, 9), 1.0, 9) == pytest.approx(1e-10)
-
-
-def test_without_spread_a_difference_is_sure() -> None:
-    assert tail_t(0.0, 0.0, 5) == 1
-    assert tail_t(1e-9, 0.0, 5) == 0
+    # Without spread a difference is sure.
+    assert [tail_t(value, 0.0, 5) for value in (0.0, 1e-9)] == [1, 0]
 
 
 def _covered(values: np.ndarray, truth: float) -> float:
@@ -147,8 +141,3 @@ def test_a_single_process_has_a_value_and_no_interval() -> None:
     assert found.estimate == 42
     assert math.isnan(found.low)
     assert math.isnan(found.high)
-
-
-def test_no_process_is_an_error() -> None:
-    with pytest.raises(ValueError):
-        level_interval([[]])

@@ -178,4 +178,4 @@ def test_a_commit_is_past_the_middle_where_its_whole_interval_is(
         cast(Commits, measured),
         "getppid",
     )
-    assert search._like_last(LINE)(1) is is_like_last
+    assert search.like_last(LINE, 1) is is_like_last

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from kentry.count.joining import with_times
 from kentry.results.document import dump
 from kentry.results.recording import INSTRUCTIONS, CaseContext, Metric, Recording
 from kentry.results.studies import Check, CheckRow
@@ -18,6 +17,7 @@ from kentry.study.budgets import read_budgets
 from kentry.study.check import check, new_limits
 from tests.builders import imported, recording, timed, validate
 from tests.unit.compare.test_contexts import in_contexts, stat
+from tests.unit.compare.test_timed import NEW, OLD, both
 
 
 @pytest.fixture
@@ -125,19 +125,15 @@ def test_a_time_is_within_or_over_with_its_whole_interval(file: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", ["1", "1e9", '"+5 %"'])
-def test_a_number_without_an_interval_decides_nothing(file: Path, limit: str) -> None:
-    sides = [imported({"getppid": 100.0})] * 2
-    result = checked(file, f"getppid = {{ ns = {limit} }}", *sides)
-    assert only(result).verdict == "undecided"
-    assert only(result).value == 100.0
-
-
-@pytest.mark.parametrize("limit", ["1", "1e9", '"+5 %"'])
-def test_a_rate_has_no_budget(file: Path, limit: str) -> None:
-    """More is better, so the most of it says nothing."""
-    rate = imported({"getppid": 5e6}, unit="ops/s")
-    row = only(checked(file, f"getppid = {{ ops_per_s = {limit} }}", rate, rate))
-    assert (row.verdict, row.value, row.limit) == ("undecided", 5e6, None)
+@pytest.mark.parametrize(("unit", "metric"), [("ns", "ns"), ("ops/s", "ops_per_s")])
+def test_a_number_without_an_interval_and_a_rate_decide_nothing(
+    file: Path, limit: str, unit: str, metric: str
+) -> None:
+    """Of a rate more is better, so the most of it says nothing."""
+    sides = [imported({"getppid": 5e6}, unit)] * 2
+    row = only(checked(file, f"getppid = {{ {metric} = {limit} }}", *sides))
+    assert (row.verdict, row.value) == ("undecided", 5e6)
+    assert unit == "ns" or row.limit is None
 
 
 # --- above a baseline -----------------------------------------------------
@@ -166,7 +162,6 @@ def test_a_count_is_held_against_the_baseline(
 
 
 VAGUE = recording({"x": [("f", 54)]}, {"x": {54: 3, 55: 3}})
-OLD, NEW = (0, 3), (1, 2)
 SHORT, LONG = stat([0, 0, 1, 2]), (0, 0, 0, 2, 3, 5)
 
 
@@ -265,12 +260,8 @@ def test_times_measured_apart_are_undecided(file: Path) -> None:
     assert (row.verdict, row.reason) == ("undecided", "measured apart")
 
 
-def both(count: int, ns: float, slots: tuple[int, int]) -> Recording:
-    return with_times(counted(x=count), timed({"x": ns}, slots))
-
-
 def test_a_time_that_changed_where_the_code_did_not_is_undecided(file: Path) -> None:
-    line = 'x = { instructions = "+0", ns = "+0" }'
+    line = 'getppid = { instructions = "+0", ns = "+0" }'
     result = checked(file, line, both(250, 82.4, NEW), both(250, 80.0, OLD))
     assert [row.verdict for row in result.rows] == ["within", "undecided"]
     result = checked(file, line, both(251, 82.4, NEW), both(250, 80.0, OLD))
@@ -315,7 +306,7 @@ def test_a_pattern_is_of_the_cases_that_have_the_metric(file: Path) -> None:
     found = both(250, 80.0, NEW)
     found.cases.append(counted(y=5).cases[0])
     result = checked(file, '"*" = { ns = 100 }', found)
-    assert [row.name for row in result.rows] == ["x"]
+    assert [row.name for row in result.rows] == ["getppid"]
 
 
 # --- which budget ------------------------------------------------------------
@@ -354,42 +345,40 @@ def test_a_case_has_one_budget_for_a_metric(
 # --- new limits ---------------------------------------------------------------
 
 
-def renewed(file: Path, lines: str, *sides: Recording) -> dict[str, int | float]:
-    result = checked(file, lines, *sides)
-    limits = new_limits(read_budgets(file), result)
-    text = read_budgets(file).renewed(limits)
-    file.write_text(text)
+COUNTS = in_contexts(stat([0] * 8 + [1] * 4 + [3]))
+COUNTS.cases += counted(x=250, y=300).cases
+TIMES = timed({"x": 80.0}, groups=2)
+TIMES.cases[0] = replace(
+    TIMES.cases[0], noisy={"ns": replace(TIMES.cases[0].noisy["ns"], interval=(79.1, 80.4321))}
+)
+TIMES.cases += imported({"y": 100.0}).cases
+
+
+@pytest.mark.parametrize(
+    ("lines", "measured", "limits"),
+    [
+        # The most that was measured; of a time the end of the interval, rounded up.
+        (
+            'stat = 1\nx = 300\n"[xy]" = 9\nno = 3\ngone = "+3"',
+            COUNTS,
+            {"stat": 470, "x": 250, "[xy]": 300},
+        ),
+        ("x = { ns = 1 }", TIMES, {"x": 80.44}),
+        # Of several cases, all have to be known; no architecture lowers the limit of all.
+        ('"?" = { ns = 1 }', TIMES, {}),
+        ("[all]\nx = 300\ny = 3", counted(x=250, y=5), {"y": 5}),
+    ],
+)
+def test_a_new_limit_is_the_most_that_was_measured(
+    file: Path, lines: str, measured: Recording, limits: dict[str, float]
+) -> None:
+    result = checked(file, lines, measured)
+    new = new_limits(read_budgets(file), result)
+    assert {budget.key: limit for budget, limit in new.items()} == limits
+    file.write_text(read_budgets(file).renewed(new))
     # What was measured is within what was written.
-    again = check(read_budgets(file), sides[0], None)
-    for row in again.rows:
-        if row.key in {budget.key for budget in limits}:
-            assert row.verdict == "within"
-    return {budget.key: limit for budget, limit in limits.items()}
-
-
-def test_a_new_limit_is_the_most_that_was_measured(file: Path) -> None:
-    found = in_contexts(stat([0] * 8 + [1] * 4 + [3]))
-    found.cases += counted(x=250, y=300).cases
-    lines = 'stat = 1\nx = 300\n"[xy]" = 9\nnothing = 3\ngone = "+3"'
-    assert renewed(file, lines, found) == {"stat": 470, "x": 250, "[xy]": 300}
-
-
-def test_the_limit_of_a_time_is_the_end_of_its_interval_rounded_up(file: Path) -> None:
-    found = timed({"x": 80.0}, groups=2)
-    metric = replace(found.cases[0].noisy["ns"], interval=(79.1, 80.4321))
-    found.cases[0] = replace(found.cases[0], noisy={"ns": metric})
-    assert renewed(file, "x = { ns = 1 }", found) == {"x": 80.44}
-
-
-def test_a_limit_of_several_cases_is_not_renewed_where_one_is_not_known(file: Path) -> None:
-    found = timed({"x": 80.0}, groups=2)
-    found.cases += imported({"y": 100.0}).cases
-    assert renewed(file, '"?" = { ns = 1 }', found) == {}
-
-
-def test_a_limit_of_all_architectures_is_not_lowered_by_one(file: Path) -> None:
-    text = "[all]\nx = 300\ny = 3"
-    assert renewed(file, text, counted(x=250, y=5)) == {"y": 5}
+    again = check(read_budgets(file), measured, None)
+    assert {row.verdict for row in again.rows if row.key in limits} <= {"within"}
 
 
 def test_firmware_is_held_against_the_baseline(file: Path) -> None:

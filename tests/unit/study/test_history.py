@@ -59,11 +59,6 @@ def lines_of(place: str) -> list[history.Line]:
     return history.history(place, lambda fraction, now: None)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
-
-
 def rising(*values: int) -> list[Recording]:
     """Releases 6.12.9, 6.12.10, ... of one line, in which read has these counts."""
     return [
@@ -228,6 +223,12 @@ def test_the_site_has_a_page_a_case_and_a_feed_of_what_got_worse(
     for link in links:
         file, _, place_in_it = link.partition("#")
         assert f'id="{place_in_it}"' in (site / file).read_text() or not place_in_it
+    # The page of comparisons has every count.
+    [document] = Page((site / "compare.html").read_text()).json
+    count, path_number, *_ = document["kernels"][1]["cases"]["read"]
+    path = document["paths"][path_number]
+    counted = {document["functions"][path[at]]: path[at + 1] for at in range(0, len(path), 2)}
+    assert count == 27 and counted == {"a": 10, "b": 17}
     before = {file.name: file.stat().st_mtime_ns for file in site.iterdir()}
     capsys.readouterr()
     assert main(["history", place, "-o", str(site)]) == 0
@@ -260,13 +261,3 @@ def test_a_store_without_counts_or_with_a_lost_object_is_a_sentence(
     assert main(["history", place, *words]) == 2
     assert "Traceback" not in capsys.readouterr().err
     assert main(["history", place]) == 2
-
-
-def test_the_comparison_page_has_every_count(tmp_path: Path) -> None:
-    place, site = stored(tmp_path, rising(20, 27)), tmp_path / "site"
-    assert main(["history", place, "-o", str(site)]) == 0
-    [document] = Page((site / "compare.html").read_text()).json
-    assert document["kernels"][1]["cases"]["read"][0] == 27
-    path = document["paths"][document["kernels"][1]["cases"]["read"][1]]
-    counted = {document["functions"][path[at]]: path[at + 1] for at in range(0, len(path), 2)}
-    assert counted == {"a": 10, "b": 17}

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from kentry.kernels.tree import find_range
+from kentry.results import caveats
+from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS, Recording, write_recording
 from kentry.results.studies import Log
 from kentry.study.bisection import Question
-from kentry.study.commits import Meter
-from kentry.study.log import log_tree
+from kentry.study.commits import Difference, Meter
+from kentry.study.log import Neighbours, followed, log_tree
 from tests.builders import recording
 from tests.unit.compare.test_contexts import in_contexts, stat
 from tests.unit.kernels import sources
@@ -23,8 +25,7 @@ COUNTS = ((10, 20), (10, 20), None, (14, 20), (14, 20), (14, 29), (14, 29), (14,
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+def tree(tmp_path: Path) -> Path:
     return committed(
         tmp_path,
         [
@@ -88,19 +89,23 @@ def test_every_change_of_every_case_has_its_place(
 
 def test_what_was_measured_is_found_again(tree: Path) -> None:
     first = history(tree, every=1)
-    (tree.parent / "measure").write_text("#!/bin/sh\nexit 1\n")
     sources.git(tree, "gc", "--quiet")
     # What could not be measured is tried again.
     (tree.parent / "measure").write_text("#!/bin/sh\nexit 125\n")
     assert history(tree, every=1).changes == first.changes
 
 
-def test_a_count_that_no_context_has_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
+def test_a_count_that_no_context_has_is_named(tmp_path: Path) -> None:
     sides = [in_contexts(stat([0, 0, 1])), in_contexts(stat([1, 2, 1], entry=301), seed=2)]
     log = history(committed(tmp_path, sides), 1, commits=2, cases=["stat"])
     assert [point.value for point in log.points] == [446, 447]
     sums = [one["text"] for one in log.caveats if one["kind"] == "sum-of-contexts"]
     assert [text.partition(":")[0] for text in sums] == ["447 instructions of stat"]
+
+
+def test_a_difference_that_is_not_known_is_no_change_and_named() -> None:
+    values: dict[int, Real] = {0: 5}
+    apart = Neighbours(0, 2, Difference(3, None, None))
+    changes, notes = followed(values, [apart], ["a", "b", "c"], {2: "Linux c"})
+    assert (values, changes) == ({0: 5, 2: 8}, [])
+    assert notes == [caveats.undecided_between("a", "c")]

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -16,7 +18,8 @@ from kentry.errors import BuildError, GuestError, RecordingError
 from kentry.progress import Update
 from kentry.results.recording import write_recording
 from kentry.results.studies import MEASURED, NO_BOOT, NO_BUILD
-from kentry.study.plan import Outcome, Unit, outcomes, perform
+from kentry.study import plan
+from kentry.study.plan import Outcome, Unit, measure_all, outcomes, perform, performed_by
 from tests.builders import image_kernel, recording
 
 UNIT = Unit(spec="kernel", arch="arm64", measurement=ExactOptions(("getppid",)))
@@ -44,6 +47,26 @@ def test_each_unit_is_performed(units: list[Unit], pool: type[Executor] | None) 
         units[1] = replace(UNIT, source=Path("/gone.json"))
         with pytest.raises(RecordingError):
             list(outcomes(perform, units, executor=executor))
+
+
+def test_recordings_are_in_the_order_of_their_units_whoever_is_done_first(
+    units: list[Unit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = Barrier(3)
+
+    def first_last(unit: Unit, update: Update | None = None) -> Outcome:
+        if unit is not units[0]:
+            done = perform(unit)
+            others.wait()
+            return done
+        others.wait()
+        time.sleep(0.2)
+        return perform(unit)
+
+    monkeypatch.setattr(plan, "perform", first_last)
+    with ThreadPoolExecutor(3) as executor, performed_by(executor):
+        made = measure_all(units)
+    assert [one.cases[0].metrics["instructions"].value for one in made] == [1, 2, 3]
 
 
 def test_here_a_unit_is_performed_when_the_one_before_has_been_taken(units: list[Unit]) -> None:

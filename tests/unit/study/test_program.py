@@ -16,34 +16,24 @@ from kentry.cli import main
 from kentry.commands import check as command
 from kentry.count.program import program_recording
 from kentry.count.workload_cache import Program
-from kentry.errors import (
-    EXIT_DONE,
-    EXIT_MISTAKE,
-    EXIT_REGRESSION,
-    GuestError,
-    UserError,
-)
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE, EXIT_REGRESSION, GuestError, UserError
 from kentry.kernels.kernel import Kernel
 from kentry.kernels.tree import find_range
 from kentry.results.document import to_json
 from kentry.results.recording import Recording, read_recording, write_recording
-from kentry.results.studies import NO_BOOT, Problem, Series
-from kentry.results.workload import Workload, read_workload, write_workload
+from kentry.results.studies import NO_BOOT, Problem
+from kentry.results.workload import Workload, write_workload
 from kentry.study import plan
 from kentry.study.bisection import Question, bisect
-from kentry.study.budgets import read_budgets
-from kentry.study.check import check
 from kentry.study.commits import Commits, Meter, Pair, value
 from kentry.study.plan import Unit, outcomes, perform
 from kentry.study.program import metric
-from kentry.study.series import tabulate
-from tests import ROOT
-from tests.builders import outcome, validate
-from tests.unit.compare.test_workload import dearer
+from tests.builders import validate
+from tests.unit.compare.test_workload import REAL, dearer, grown, with_rows
 from tests.unit.count.test_cache import KERNEL
+from tests.unit.study.test_check import verdict
 from tests.unit.study.test_log import committed
-
-REAL = read_workload(ROOT / "tests" / "golden" / "workload.json")
+from tests.unit.study.test_series import table
 
 
 def with_user(boot: Workload, more: int, seed: int) -> Workload:
@@ -72,15 +62,8 @@ def of_others(boot: Workload, name: str, more: int) -> Workload:
     """A boot in which one kind alone executes more, in its handler."""
     row = boot.row(name)
     assert row
-    added, [(function, count), *others] = more * row.calls, row.functions
-    changed = replace(
-        row,
-        instructions=row.instructions + added,
-        values=tuple((value + more, times) for value, times in row.values),
-        functions=((function, count + added), *others),
-    )
-    rows = tuple(changed if one is row else one for one in boot.rows)
-    return replace(boot, rows=rows, instructions=boot.instructions + added)
+    changed = grown(row, more, row.functions[0][0])
+    return with_rows(boot, [changed if one is row else one for one in boot.rows])
 
 
 def test_a_recording_of_a_program_is_read_back(tmp_path: Path) -> None:
@@ -111,15 +94,8 @@ def test_a_program_that_never_ended_an_entry_has_no_recording() -> None:
         program_recording([silent], {})
 
 
-def series(*kernels: Recording | tuple[str, Problem]) -> Series:
-    rows = [outcome(number, f"patch {number}", one) for number, one in enumerate(kernels)]
-    found = tabulate(rows, {"base": "source:6.12"})
-    validate(to_json(found), "series-1")
-    return found
-
-
 def test_what_a_patch_gives_a_program_adds_up() -> None:
-    found = series(ran(), ran(-9), ("arm64", Problem(NO_BOOT, "no mark")), ran(-4), ran(-4))
+    found = table(ran(), ran(-9), ("arm64", Problem(NO_BOOT, "no mark")), ran(-4), ran(-4))
     base = found.programs["arm64"]
     assert base.seeds == (1, 2, 3)
     assert base.kernel_instructions == REAL.kernel_instructions
@@ -131,17 +107,14 @@ def test_what_a_patch_gives_a_program_adds_up() -> None:
     assert given[0].of_kernel == 100 * -9 * calls / REAL.kernel_instructions
     assert given[0].of_all == 100 * -9 * calls / REAL.instructions
     # Every kind with a count has the entry's step, and nothing else changed.
-    assert all(
-        row.program["arm64"].whole == row.program["arm64"].entry
-        for row in found.rows
-        if row.program and row.patch
-    )
+    patched = [row.program["arm64"] for row in found.rows if row.program and row.patch]
+    assert [one.whole for one in patched] == [one.entry for one in patched]
     assert not found.rows[2].program
 
 
 def test_a_change_in_a_handler_is_given_beside_the_entry() -> None:
     boots, close = 4 * [of_others(dearer(REAL, 3), "close", -11)], REAL.row("close")
-    found = series(program_recording([REAL] * 4, {}), program_recording(boots, {}))
+    found = table(program_recording([REAL] * 4, {}), program_recording(boots, {}))
     step = found.rows[1].program["arm64"]
     assert close and found.rows[1].cases["close"].step == 3 - 11
     assert step.entry.instructions == 3 * found.programs["arm64"].system_calls
@@ -149,33 +122,23 @@ def test_a_change_in_a_handler_is_given_beside_the_entry() -> None:
 
 
 def test_a_kind_that_varies_has_no_column_and_is_named() -> None:
-    found = series(ran(), ran(3))
+    found = table(ran(), ran(3))
     names = {column.case for column in found.columns}
     assert "openat" not in names and {"entry", "close", "page fault"} <= names
     [note] = [caveat for caveat in found.caveats if caveat["kind"] == "undecided-kind"]
     assert "openat" in note["text"]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("read.instructions", ("read", "instructions")),
-        ("page fault.calls", ("page fault", "calls")),
-        ("entry.share", ("entry", "share")),
-    ],
-)
-def test_a_metric_is_a_kind_and_what_of_it(text: str, found: tuple[str, str]) -> None:
-    assert metric(text) == found
-
-
-@pytest.mark.parametrize("text", ["read", "read.loads", ".share", "instructions"])
-def test_another_metric_is_a_mistake(text: str) -> None:
-    with pytest.raises(UserError):
-        metric(text)
+def test_a_metric_is_a_kind_and_what_of_it() -> None:
+    assert metric("read.instructions") == ("read", "instructions")
+    assert metric("page fault.calls") == ("page fault", "calls")
+    for text in ("read", "read.loads", ".share", "instructions"):
+        with pytest.raises(UserError):
+            metric(text)
 
 
 @pytest.mark.parametrize(
-    ("lines", "sides", "verdict"),
+    ("lines", "sides", "expected"),
     [
         ("entry.instructions = 263", (ran(spread=9),), "within"),
         ("entry.instructions = 262", (ran(spread=9),), "over"),
@@ -199,13 +162,9 @@ def test_another_metric_is_a_mistake(text: str) -> None:
     ],
 )
 def test_a_budget_of_a_program(
-    lines: str, sides: tuple[Recording, ...], verdict: str, tmp_path: Path
+    lines: str, sides: tuple[Recording, ...], expected: str, tmp_path: Path
 ) -> None:
-    file = tmp_path / "budgets.toml"
-    file.write_text(f"[arm64]\n{lines}\n")
-    found = check(read_budgets(file), sides[0], sides[1] if len(sides) > 1 else None)
-    validate(msgspec.json.decode(msgspec.json.encode(to_json(found))), "check-1")
-    assert (found.verdict, bool(found.rows[0].reason)) == (verdict, verdict == "undecided")
+    assert verdict(tmp_path / "budgets.toml", lines, *sides) == expected
 
 
 def test_a_bisection_is_sure_where_all_boots_differ() -> None:
@@ -227,9 +186,8 @@ def test_a_bisection_is_sure_where_all_boots_differ() -> None:
     [("entry.instructions", [0, 0, 3, 3, 3]), ("kernel.share", [0, 0, 60, 60, 60])],
 )
 def test_a_bisection_names_the_commit_that_changed_a_metric(
-    asked: str, steps: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: str, steps: list[int], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     # User code varies from boot to boot by less than the change.
     tree = committed(tmp_path, [ran(more, spread=50) for more in steps])
     case, name = metric(asked)
@@ -308,15 +266,10 @@ PROGRAM = Program(
 )
 
 
-def test_a_unit_runs_its_program_and_one_that_fails_has_its_reason(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_unit_runs_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def boots(kernel: Kernel, arch: Arch, asked: Program, *_: object, reuse: bool) -> object:
         assert (kernel, asked, reuse) == (KERNEL, PROGRAM, False)
         return [with_user(REAL, 0, seed) for seed in asked.seeds]
-
-    def failing(*_: object, reuse: bool) -> object:
-        raise GuestError("The program ended with exit code 1 on x.", "", "no such file")
 
     unit = Unit(
         spec="x",
@@ -331,7 +284,3 @@ def test_a_unit_runs_its_program_and_one_that_fails_has_its_reason(
     assert done.recording and done.recording.program == REAL.workload
     assert done.recording.kernel["image_sha256"] == KERNEL.image_sha256
     assert done.recording.kernel["release"] == REAL.kernel["release"]
-    monkeypatch.setattr(plan, "run_program", failing)
-    [(_, failed)] = outcomes(perform, [unit], lambda fraction, now: None)
-    assert failed.problem
-    assert (failed.status, failed.problem.detail) == (NO_BOOT, "no such file")

@@ -4,6 +4,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_unit
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,13 +22,7 @@ from kentry.progress import Update
 from kentry.results.comparison import Comparison
 from kentry.results.document import to_json
 from kentry.results.recording import Metric, Recording, VectorEvent
-from kentry.results.studies import (
-    MEASURED,
-    NO_APPLY,
-    NO_BUILD,
-    Problem,
-    Series,
-)
+from kentry.results.studies import MEASURED, NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.series import series_layout
 from kentry.show.text import to_text
 from kentry.study import series as study_series
@@ -93,9 +88,7 @@ def test_a_step_has_the_events_that_changed_in_it() -> None:
         if STATE in row.cases
     ]
     assert events == [[], [("save", 0, 2)], [("discard", 1, 0)], []]
-    document = to_json(series)
-    validate(document, "series-1")
-    cells = [row["cases"].get(STATE, {}) for row in document["rows"]]
+    cells = [row["cases"].get(STATE, {}) for row in to_json(series)["rows"]]
     assert ["events" in cell for cell in cells] == [False, True, False, True, False]
     assert cells[1]["events"] == [
         {"name": "save", "cause": "syscall", "old": 0, "new": 2, "functions": ["do_trap_ecall_u"]}
@@ -158,9 +151,8 @@ def test_each_row_is_compared_once_with_the_one_before(monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def lineup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lineup:
+def lineup(tmp_path: Path) -> Lineup:
     """A base and three patches: of a file that is compiled, of another, of no kernel at all."""
-    monkeypatch.setenv("KENTRY_CACHE", str(tmp_path / "cache"))
     folder = sources.repository(tmp_path / "linux")
     base = tree.of_commit(folder, "HEAD")
     steps = []
@@ -212,6 +204,22 @@ def test_a_row_is_kept_and_said_as_soon_as_it_is_measured(
     assert "(arm64): does not build" in said
 
 
+def test_architectures_are_in_their_order_whoever_is_done_first(
+    lineup: Lineup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = ("source:6.12", "source:6.12 + patch 1")
+    performed = Performed({**dict.fromkeys(specs, 60), "source:6.12 + patch 2": None})
+
+    def last_first(function: object, units: list[Unit]) -> list[tuple[int, Outcome]]:
+        return [(index, performed(unit)) for index, unit in reversed([*enumerate(units)])]
+
+    monkeypatch.setattr(study_series, "outcomes", last_first)
+    arches = ["arm64", "riscv64"]
+    units = [replace_unit(UNIT, arch=arch) for arch in arches]
+    rows = measure_series(lineup, units, lambda number, one: one)
+    assert [[*row.recordings, *row.problems] for row in rows] == [arches] * 4
+
+
 def test_a_patch_of_which_nothing_is_compiled_says_so(
     lineup: Lineup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,9 +229,9 @@ def test_a_patch_of_which_nothing_is_compiled_says_so(
     monkeypatch.setattr(made_of, "read", lambda folder: made_of.MadeOf(files, {}, {}))
     monkeypatch.setattr(build, "plan", lambda *_: SimpleNamespace(key=lambda: "x"))
     series = tabulate(measure_series(lineup, [UNIT], lambda number, one: one), ORIGIN)
-    validate(to_json(series), "series-1")
-    rows = to_json(series)["rows"]
-    assert [row.get("not_compiled") for row in rows] == [None, None, ["arm64"], None]
+    document = to_json(series)
+    validate(document, "series-1")
+    assert [row.get("not_compiled") for row in document["rows"]] == [None, None, ["arm64"], None]
     text = to_text(series_layout(series, functions=False))
     [line] = [one for one in text.splitlines() if "compiled" in one]
     assert line.startswith("Patch 2:")
