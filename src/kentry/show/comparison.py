@@ -28,14 +28,7 @@ from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.paths import Told, hunks_once, path_summary
-from kentry.show.provenance import (
-    badges,
-    kernel_lines,
-    processor_lines,
-    repeat,
-    side_facts,
-    versions,
-)
+from kentry.show.provenance import how_measured, repeat, side_lines, versions
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
 from kentry.show.table import WIDTH, bars, shortened
@@ -66,20 +59,30 @@ def comparison_layout(
     comparison: Comparison, shown: int | None = SHOWN, *, of_metrics: bool = True
 ) -> Layout:
     """Lays out a comparison; without `of_metrics` only instructions have tables of functions."""
-    old, new, rows = comparison.old, comparison.new, comparison.rows
+    old, new, rows, cases = comparison.old, comparison.new, comparison.rows, comparison.cases
     packed = comparison.modal_paths
-    links = {id(row): f"row-{number}" for number, row in enumerate(rows)}
-    folds, opened = _folds(comparison, shown, links, of_metrics=of_metrics)
-    table = _text_table(rows)
-    of_page = _page_table(rows, {own: link for own, link in links.items() if link in opened})
+    # What was imported may be of an architecture that kentry does not know.
+    arch = find_arch(new.kernel["arch"]) if packed else None
+    paths = unpack_pairs(packed, arch) if packed and arch else {}
+    links = {
+        id(row): f"row-{number}"
+        for number, row in enumerate(rows)
+        if isinstance(row, TimedComparison)
+        or row.delta
+        or (row.metric == INSTRUCTIONS and row.name in paths)
+    }
+    folds = list(_folds(comparison, shown, links, paths, arch, of_metrics=of_metrics))
     timed = [row for row in comparison.timed if row.percent is not None]
     drawing = charts.intervals(timed, "Changes of time with their intervals", "% of old")
-    facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
-    kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
-    events = event_change_blocks(comparison.cases)
-    sums = beside.sum_notes([*comparison.cases, *comparison.metrics])
+    events = event_change_blocks(cases)
     above = OnPage([charts.MIRROR_HELP] if packed and packed.cases else [])
-    lies = beside.layout_blocks(comparison.cases, whole=shown is None)
+    verdicts = [
+        InText([_text_table(rows)]),
+        OnPage([_page_table(rows, links)]),
+        *beside.sum_notes([*cases, *comparison.metrics]),
+        *beside.comparison_context_blocks(cases),
+        *beside.layout_blocks(cases, whole=shown is None),
+    ]
     lead = overview_blocks(comparison.overview)
     specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
     return Layout(
@@ -87,29 +90,19 @@ def comparison_layout(
         f"{specs} ({new.kernel['arch']})",
         _page_summary(rows),
         [
-            InText([*kernels, *processor_lines(old.target, new.target)]),
-            *facts,
+            InText(side_lines(old, new)),
+            *(Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)),
             "",
             InText(lead),
             *([*events, ""] if events else []),
-            Section(
-                "Verdicts",
-                [
-                    InText([table]),
-                    OnPage([of_page]),
-                    *sums,
-                    *beside.comparison_context_blocks(comparison.cases),
-                    *lies,
-                ],
-            ),
+            Section("Verdicts", verdicts),
             OnPage([Chart(drawing, _INTERVALS)] if timed else []),
             Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
-            *beside.estimate_change_blocks(comparison.cases),
+            *beside.estimate_change_blocks(cases),
         ],
         comparison_caveats(comparison),
-        side_facts(old, new),
         lead=lead or _few_changes(comparison),
-        badges=badges(comparison.tool, old, new),
+        **how_measured(comparison.tool, old, new),
         versions=versions(old, new),
         command=repeat("diff", (old, new), comparison.names),
     )
@@ -210,32 +203,29 @@ def _change(own: CaseChange) -> str:
 
 
 def _folds(
-    comparison: Comparison, shown: int | None, links: dict[int, str], *, of_metrics: bool
-) -> tuple[list[Block], list[str]]:
-    packed, times = comparison.modal_paths, comparison.distributions or {}
-    # What was imported may be of an architecture that kentry does not know.
-    arch = find_arch(comparison.new.kernel["arch"]) if packed else None
-    paths = unpack_pairs(packed, arch) if packed and arch else {}
-    folds: list[Block] = []
-    opened: list[str] = []
-    told: Told = {}
-    for case in (*sorted(comparison.cases, key=_size), *comparison.metrics):
-        is_metric, pair = case.metric != INSTRUCTIONS, paths.get(case.name)
-        if not case.delta and (is_metric or pair is None):
-            continue
-        opened.append(links[id(case)])
-        of_page = _drawn(case, comparison, pair, arch, told, opened[-1]) if pair and arch else []
-        fold = _fold(case, shown, of_page)
-        fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN_ON_A_PAGE)
+    comparison: Comparison,
+    shown: int | None,
+    links: Mapping[int, str],
+    paths: Mapping[str, PathPair],
+    arch: Arch | None,
+    *,
+    of_metrics: bool,
+) -> Iterator[Block]:
+    """Yields the folds of the rows that have a link, the largest changes of a count first."""
+    shown_hunks: Told = {}
+    counted = [*sorted(comparison.cases, key=_size), *comparison.metrics]
+    for number, case in enumerate(case for case in counted if id(case) in links):
+        is_metric, pair, link = case.metric != INSTRUCTIONS, paths.get(case.name), links[id(case)]
+        drawn = _drawn(case, comparison, pair, arch, shown_hunks, link) if pair and arch else []
+        fold = replace(_fold(case, shown, drawn), id=link, open=number < _OPEN_ON_A_PAGE)
         if case.delta and (not is_metric or (of_metrics and case.functions)):
-            folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
+            yield from (InText([*([] if is_metric else purpose_blocks(case)), ""]), fold)
         else:
-            folds.append(OnPage([fold]))
+            yield OnPage([fold])
+    times = comparison.distributions or {}
     for noisy in comparison.timed:
-        opened.append(links[id(noisy)])
         fold = _timed_fold(noisy, comparison, times.get(noisy.name, {}).get(noisy.metric))
-        folds.append(OnPage([replace(fold, id=opened[-1], open=True)]))
-    return folds, opened
+        yield OnPage([replace(fold, id=links[id(noisy)], open=True)])
 
 
 def _page_summary(rows: Sequence[Row]) -> str:

@@ -8,16 +8,9 @@ from typing import NamedTuple
 from kentry.results import annotation
 from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
+from kentry.show import provenance
 from kentry.show.beside import estimate_blocks, layout_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
-from kentry.show.provenance import (
-    badges,
-    kernel_lines,
-    kernel_name,
-    processor_lines,
-    side_facts,
-    versions,
-)
 from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain
 
@@ -32,13 +25,14 @@ def annotation_layout(result: annotation.Annotation) -> Layout:
     """Lays out each path's calls, each in its parts, a line an instruction."""
     blocks: list[Block] = []
     for case in result.cases:
-        about = [*kernel_lines(result.kernel), *processor_lines(result.target)]
-        blocks += [*([""] if blocks else []), *about, ""]
+        blocks += [""] if blocks else []
+        blocks += provenance.kernel_lines(result.kernel)
+        blocks += [*provenance.processor_lines(result.target), ""]
         blocks += [*_case_blocks(case), Notes(case.caveats)]
     counts = ", ".join(f"{case.name}: {case.instructions}" for case in result.cases)
     return Layout(
         "annotation",
-        f"Path on {kernel_name(result.kernel)}",
+        f"Path on {provenance.kernel_name(result.kernel)}",
         f"kernel instructions of {counts}",
         blocks,
     )
@@ -83,30 +77,19 @@ def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layo
     changes = [
         f"{case.name}: {case.old} \u2192 {case.new} ({case.delta:+d})" for case in comparison.cases
     ]
-    blocks: list[Block] = [
-        InText(
-            [
-                *kernel_lines(old.kernel, "old: "),
-                *kernel_lines(new.kernel, "new: "),
-                *processor_lines(old.target, new.target),
-            ]
-        )
-    ]
+    blocks: list[Block] = [InText(provenance.side_lines(old, new))]
     for case, change in zip(comparison.cases, changes, strict=True):
         blocks += ["", Section(change, [*path_summary(case), Paths(case, context)])]
     blocks += layout_blocks(comparison.cases)
     notes = [*comparison.caveats, *(note for case in comparison.cases for note in case.caveats)]
-    title = f"Paths of {kernel_name(old.kernel)} and {kernel_name(new.kernel)}"
-    facts = side_facts(old, new)
     return Layout(
         "path-diff",
-        title,
+        f"Paths of {' and '.join(provenance.kernel_name(side.kernel) for side in (old, new))}",
         ", ".join(changes),
         blocks,
         unique(notes),
-        facts,
-        badges=badges(comparison.tool, old, new),
-        versions=versions(old, new),
+        **provenance.how_measured(comparison.tool, old, new),
+        versions=provenance.versions(old, new),
     )
 
 

@@ -13,19 +13,10 @@ from kentry.results.case_name import CaseName, State
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison, Distribution, cells_of, without_use
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
-from kentry.show import charts
+from kentry.show import charts, provenance
 from kentry.show.beside import estimate_blocks, miss_blocks, part_table, recording_context_blocks
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import per_call, percent, share, with_interval
-from kentry.show.provenance import (
-    badges,
-    emulator_lines,
-    kernel_facts,
-    kernel_lines,
-    kernel_name,
-    repeat,
-    versions,
-)
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Section
 
 _FIRMWARE = "firmware_instructions"
@@ -59,7 +50,7 @@ def recording_layout(
     if 0 < with_state <= _STATES_COMPARED:
         counts += _added_blocks(added)
     blocks: list[Block] = [
-        InText([*kernel_lines(recording.kernel), *emulator_lines(recording)]),
+        InText([*provenance.kernel_lines(recording.kernel), *provenance.emulator_lines(recording)]),
         Section("Cases", counts),
     ]
     if models := [*estimate_blocks(every), *miss_blocks(every)]:
@@ -83,14 +74,13 @@ def recording_layout(
     ]
     return Layout(
         "recording",
-        kernel_name(recording.kernel),
+        provenance.kernel_name(recording.kernel),
         ", ".join(amounts),
         blocks,
         [*recording.caveats, *case_caveats(every)],
-        kernel_facts(recording),
-        badges=badges(recording.tool, recording),
-        versions=versions(recording),
-        command=repeat("record", [recording], [case.name for case in every]),
+        **provenance.how_measured(recording.tool, recording),
+        versions=provenance.versions(recording),
+        command=provenance.repeat("record", [recording], [case.name for case in every]),
     )
 
 

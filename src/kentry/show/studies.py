@@ -12,18 +12,11 @@ from kentry.results import studies
 from kentry.results.caveats import some
 from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS
-from kentry.show import charts
+from kentry.show import charts, provenance
 from kentry.show.beside import counts_text, without_model_notes
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, number, signed, significant
-from kentry.show.provenance import (
-    badges,
-    emulator_lines,
-    kernel_facts,
-    kernel_lines,
-    kernel_name,
-    processor_lines,
-)
+from kentry.show.provenance import how_measured, kernel_lines, kernel_name
 from kentry.show.sections import Chart, Deltas, Detail, Drawn, Fold, InText, Notes, OnPage, Section
 from kentry.show.table import line_width
 
@@ -371,13 +364,12 @@ def ablation_layout(
         f"What {'' if of_mitigations else 'config '}{what}s add: {kernel_name(base.kernel)}",
         f"{known} of {len(ablation.rows)} {what}s measured on {len(names)} cases",
         [
-            InText([*kernel_lines(base.kernel), *config, *emulator_lines(base), ""]),
+            InText([*kernel_lines(base.kernel), *config, *provenance.emulator_lines(base), ""]),
             Section(f"{what.capitalize()}s", blocks),
             OnPage([Section("Where", folds)]),
         ],
         ablation.caveats,
-        kernel_facts(base),
-        badges=badges(ablation.tool, base),
+        **how_measured(ablation.tool, base),
     )
 
 
@@ -414,11 +406,13 @@ def _rows(
 def check_layout(check: studies.Check) -> Layout:
     """Lays out the budgets; of --update what it changed instead of verdicts."""
     measured, baseline = check.measured, check.baseline
-    lines: list[Block] = [*kernel_lines(measured.kernel), *processor_lines(measured.target)]
-    facts = [*kernel_facts(measured), ("budgets", check.budgets)]
+    lines: list[Block] = [*kernel_lines(measured.kernel)]
+    lines += provenance.processor_lines(measured.target)
+    how = how_measured(check.tool, measured)
+    how["facts"].append(("budgets", check.budgets))
     if baseline:
         lines += kernel_lines(baseline.kernel, "baseline: ")[:1]
-        facts.append(("baseline", kernel_name(baseline.kernel)))
+        how["facts"].append(("baseline", kernel_name(baseline.kernel)))
     budgets: list[Block] = [InText([Prose(summary(check)), ""]), _table(check)]
     broken = [*check.of_verdict(studies.OVER), *check.of_verdict(studies.UNDECIDED)]
     return Layout(
@@ -430,9 +424,8 @@ def check_layout(check: studies.Check) -> Layout:
             Section("Budgets", budgets if check.written is None else _changes(check)),
         ],
         without_model_notes(check.caveats, cycles=False),
-        facts,
         lead=[Prose(f"{row.name} {row.metric}: {row_sentence(row)}") for row in broken],
-        badges=badges(check.tool, measured),
+        **how,
     )
 
 
