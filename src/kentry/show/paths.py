@@ -152,28 +152,28 @@ Told = dict[tuple[object, ...], tuple[str, str]]
 
 def hunks_once(diff: annotation.PathDiff, context: int, told: Told, link: str) -> Iterator[Hunk]:
     """Yields those of hunks() that `told` does not have yet, and where it has the others."""
-    stretch: list[Head | LeftOut | Line] = []
-
-    def end() -> Iterator[Hunk]:
-        match stretch:
-            case [Head() as head, *lines]:
-                changes = (
-                    (own.row.change, own.row.old and own.row.old.text, own.own.text, own.row.reason)
-                    for own in lines
-                    if isinstance(own, Line)
-                )
-                before = told.setdefault((head, *changes), (diff.name, link))
-                if before[1] != link:
-                    yield Again(head, *before)
-                    return
-        yield from stretch
-
+    stretches: list[list[Head | LeftOut | Line]] = [[]]
     for hunk in hunks(diff.rows, context):
         if isinstance(hunk, Head):
-            yield from end()
-            stretch = []
-        stretch.append(hunk)
-    yield from end()
+            stretches.append([])
+        stretches[-1].append(hunk)
+    for stretch in stretches:
+        if stretch and isinstance(head := stretch[0], Head):
+            changes = (
+                (
+                    line.row.change,
+                    line.row.old and line.row.old.text,
+                    line.own.text,
+                    line.row.reason,
+                )
+                for line in stretch
+                if isinstance(line, Line)
+            )
+            case, where = told.setdefault((head, *changes), (diff.name, link))
+            if where != link:
+                yield Again(head, case, where)
+                continue
+        yield from stretch
 
 
 def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftOut | Line]:
