@@ -120,8 +120,7 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
     known = {part.name for row in counted for part in row.parts if part.delta}
     parts = [name for name in PARTS if name in known]
     columns = [text_column("case"), text_column("verdict"), Column("change", size=True)]
-    columns += [Column("%", size=True), Column("on one axis"), Column("old")]
-    columns += [Column("new")]
+    columns += [Column("%", size=True), *map(Column, ("on one axis", "old", "new"))]
     columns += [Column(name, group="of the change, in", size=True) for name in parts]
     names_functions = any(row.functions for row in counted)
     columns += [text_column("most of it")] * names_functions
@@ -131,38 +130,37 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
         metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
         name = f"{row.name}{CaseName.parse(row.name).calls_note}{metric}"
         change = f"{row.delta:+.6g}" if row.delta else "0"
-        percent, at = None, 0.0
-        if row.percent is not None:
-            # Those of counts are exact; a time's has the digits of its interval.
-            percent, at = numbers.change(row.percent, 100).removesuffix(" %"), row.percent / most
-            if isinstance(row, TimedComparison):
-                percent = numbers.change_with_interval(row.percent, row.interval).replace(" %", "")
-        word, deltas = _word(row), dict[str, int]()
-        if isinstance(row, CaseComparison):
+        word, percent, deltas = _word(row), "", dict[str, int]()
+        # The change of a count is exact in per cent; a time's has the digits of its interval.
+        if isinstance(row, TimedComparison):
+            verdict, largest = timed_verdict(row), ""
+            if row.percent is not None:
+                percent = numbers.change_with_interval(row.percent, row.interval)
+        else:
+            verdict, largest = f"{word}{_identical(row)}", _most_of(row)
             deltas = {part.name: part.delta for part in row.parts}
+            if row.percent is not None:
+                percent = numbers.change(row.percent, 100)
         own = [numbers.signed(deltas[name]) if name in deltas else "-" for name in parts]
         case = Cell(name, link=links.get(id(row), ""))
-        axis = Cell("", _COLOURS.get(word, word), at=at)
-        own += [_most_of(row)] * names_functions
-        table.row(case, Cell(_verdict_of(row), word), change, percent, axis, *_values(row), *own)
+        axis = Cell("", _COLOURS.get(word, word), at=(row.percent or 0) / most)
+        own += [largest] * names_functions
+        sizes = change, percent.replace(" %", "") or None, axis
+        table.row(case, Cell(verdict, word), *sizes, *_values(row), *own)
     return table
 
 
-def _most_of(row: Row) -> str:
+def _most_of(row: CaseComparison) -> str:
     """Returns the function, or the call with all below it, that changed most in its direction."""
-    if isinstance(row, TimedComparison):
-        return ""
-    deltas = [(own.delta, own.name) for own in row.calls]
-    deltas += [(own.delta, own.name) for own in row.functions]
-    alike = [(abs(delta), delta, name) for delta, name in deltas if delta * row.delta > 0]
+    changes = [(own.delta, own.name) for own in row.calls]
+    changes += [(own.delta, own.name) for own in row.functions]
+    alike = [(abs(delta), delta, name) for delta, name in changes if delta * row.delta > 0]
     _, delta, name = max(alike, default=(0, 0, ""))
     return f"{shortened(name, _NAME)}\u00a0{delta:+d}" if alike else ""
 
 
-def _verdict_of(row: Row) -> str:
-    if isinstance(row, TimedComparison):
-        return timed_verdict(row)
-    return f"{_word(row)}{', identical path' * (row.identical_path and row.verdict == SAME)}"
+def _identical(row: CaseComparison) -> str:
+    return ", identical path" if row.identical_path and row.verdict == SAME else ""
 
 
 def _size(row: Row) -> tuple[bool, float]:
@@ -174,20 +172,16 @@ def overview_blocks(overview: Overview | UnsetType) -> list[Block]:
     """Returns what nearly every case has in common, the range of the rest, the largest changes."""
     if isinstance(overview, UnsetType):
         return []
-    blocks: list[Block] = []
-    least, most = (f"{own.name} {_change(own)}" for own in overview.rest)
-    rest = f"{least} to {most}"
+    rest = " to ".join(f"{own.name} {_change(own)}" for own in overview.rest)
+    sentences = [f"No function changes alike in each case: {rest}."]
     if overview.common:
         names = ", ".join(f"{own.name} {own.delta:+d}" for own in overview.common)
-        cases = "every case"
-        if overview.without:
-            cases = f"every case but {some(list(overview.without))}"
-        text = f"{overview.delta:+d} a call in {cases}: {names}"
-        blocks += [Prose(f"In common: {text}."), Prose(f"Beside it: {rest}.")]
-    else:
-        blocks.append(Prose(f"No function changes alike in each case: {rest}."))
-    largest = ", ".join(f"{own.name} {_change(own)}" for own in overview.largest)
-    return [*blocks, *([Prose(f"Largest: {largest}.")] if largest else []), ""]
+        but = f" but {some(list(overview.without))}" if overview.without else ""
+        common = f"In common: {overview.delta:+d} a call in every case{but}: {names}."
+        sentences = [common, f"Beside it: {rest}."]
+    if largest := ", ".join(f"{own.name} {_change(own)}" for own in overview.largest):
+        sentences.append(f"Largest: {largest}.")
+    return [*map(Prose, sentences), ""]
 
 
 def _few_changes(comparison: Comparison) -> list[Block]:
@@ -372,8 +366,7 @@ def _verdict(row: Row) -> str:
     if row.delta:
         percent = f", {numbers.change(row.delta, row.old)}" if row.old else ""
         return f"{unit} ({row.delta:+d}{percent}) {_word(row)}"
-    identical = ", identical path" if row.identical_path and row.verdict == SAME else ""
-    return f"{unit} {row.verdict}{identical}"
+    return f"{unit} {row.verdict}{_identical(row)}"
 
 
 def _word(row: Row) -> str:

@@ -189,20 +189,40 @@ def harmless(text: str) -> str:
 
 
 def provenance_blocks(
-    sides: Mapping[str, OnTarget], facts: Iterable[str], *, counted: bool = True
+    sides: Mapping[str, OnTarget],
+    what: str,
+    facts: Iterable[str],
+    notes: Iterable[Caveat],
+    axes: Collection[str] = (INSTRUCTIONS,),
+    *,
+    counted: bool = True,
 ) -> list[Block]:
-    """The list: kentry's version, then an item a fact; a second line of a fact is not wrapped."""
+    """The list: kentry's version, then an item a fact; a second line of a fact is not wrapped.
+
+    `what` each side is, what was measured besides the `facts`, what was not of the `axes`
+    instructions and time, and on which architectures, then the notes.  Times alone are not
+    `counted`: their emulator says nothing of them.
+    """
     tools = dict.fromkeys(f"{side.tool['name']} {side.tool['version']}" for side in sides.values())
+    measured, not_time = [side.kernel["arch"] for side in sides.values()], caveats.not_time()
+    absent = [axis for axis in (INSTRUCTIONS, "time") if axis not in axes]
+    others = [name for name in ARCHES if name not in measured]
+    more = f", other architectures: {', '.join(others)}" if others else ""
+    texts = dict.fromkeys(note["text"] for note in notes if note["kind"] != not_time["kind"])
     blocks: list[Block] = [f"How it was measured ({', '.join(map(plain, tools))}):"]
-    for fact in [*([caveats.not_time()["text"]] if counted else []), *facts]:
+    for fact in (
+        *([not_time["text"]] if counted else []),
+        *_facts_of_sides(sides, what, emulated=counted),
+        *facts,
+        f"not measured: {', '.join([*absent, 'cache misses'])}{more}",
+        *(harmless(f"note: {text}") for text in texts),
+    ):
         sentence, _, below = fact.partition("\n")
         blocks += [Prose(sentence, "- "), *([f"  {below}"] if below else [])]
     return blocks
 
 
-def facts_of_sides(
-    sides: Mapping[str, OnTarget], what: str, *, emulated: bool = True
-) -> Iterator[str]:
+def _facts_of_sides(sides: Mapping[str, OnTarget], what: str, *, emulated: bool) -> Iterator[str]:
     """Kernel, config, compiler and emulator: each once if it is the same on all sides."""
     labels = (what, "config", "compiler", "emulator", "processor")
     facts: dict[str, dict[str, str]] = {label: {} for label in labels}
@@ -266,17 +286,3 @@ def window_facts(counted: Sequence[tuple[int, int]]) -> list[str]:
     spread = sum(agreeing < windows for agreeing, windows in counted)
     agree = f"a spread in {spread} of {len(counted)} counts" if spread else "zero spread"
     return [f"{windows} windows a case, {agree}"]
-
-
-def not_measured_fact(measured: Collection[str], axes: Collection[str] = (INSTRUCTIONS,)) -> str:
-    """Returns what was not measured: of instructions, time and cache misses, and architectures."""
-    others = [name for name in ARCHES if name not in measured]
-    more = f", other architectures: {', '.join(others)}" if others else ""
-    absent = [word for word in (INSTRUCTIONS, "time") if word not in axes]
-    return f"not measured: {', '.join([*absent, 'cache misses'])}{more}"
-
-
-def caveat_facts(notes: Iterable[Caveat]) -> list[str]:
-    """Returns a sentence for each caveat except "not time", which begins the list."""
-    texts = dict.fromkeys(n["text"] for n in notes if n["kind"] != caveats.not_time()["kind"])
-    return [harmless(f"note: {text}") for text in texts]

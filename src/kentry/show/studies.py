@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import chain
 from typing import Literal
 
 from kentry.results import studies
@@ -57,9 +58,10 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
         text = f"{other.case}: from {values}, {_change(other.delta, other.good)}"
         own = [Prose(text), *_answer_blocks(other, other.unit, shown), Notes(other.caveats)]
         changes += ["", Section(other.case, own)]
-    named = "; ".join(f'{c.commit[:_NAME]} ("{c.subject}")' for c in bisection.culprits)
-    explains = f"{named}, {bisection.explained:+.6g} {unit}"
-    suspected = "Several commits are suspect." if bisection.suspects else "No commit was found."
+    summary = "Several commits are suspect." if bisection.suspects else "No commit was found."
+    if bisection.culprits:
+        named = "; ".join(f'{c.commit[:_NAME]} ("{c.subject}")' for c in bisection.culprits)
+        summary = f"{named}, {bisection.explained:+.6g} {unit}"
     by_meter = "meter" in bisection.origin
     counts = Counter(step.status for step in bisection.steps)
     statuses = _BY_METER if by_meter else _STATUS
@@ -72,7 +74,7 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
     return Layout(
         "bisection",
         f"Bisection of {bisection.case} ({bisection.arch})",
-        explains if bisection.culprits else suspected,
+        summary,
         [
             Prose(
                 f"{bisection.origin['tree']} ({_where(bisection)}): {bisection.case} from"
@@ -321,8 +323,7 @@ def ablation_layout(
     config = [] if of_mitigations else [f"config {origin.get('config', '?')}{sets}"]
     what = "mitigation" if of_mitigations else "option"
     # A file says which cases were measured by what it has of them.
-    of_rows = dict.fromkeys(name for row in ablation.rows for name in row.cases)
-    names = list(ablation.cases) or list(of_rows)
+    names = list(ablation.cases or dict.fromkeys(chain(*(row.cases for row in ablation.rows))))
     # Cases to which every option adds the same, by their additions; then by the first of them.
     same: dict[tuple[int | None, ...], list[str]] = {}
     for name in names:
@@ -337,8 +338,7 @@ def ablation_layout(
         for name in shown
         if groups[name]
     ]
-    left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
-    if left:
+    if left := [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]:
         others.append(f"Not shown (--case shows them): {', '.join(left)}.")
     problems = [f"{row.option}: {row.problem}" for row in ablation.rows if row.problem]
     marks = []
@@ -350,9 +350,8 @@ def ablation_layout(
         marks.append('Options after "with" are on in both kernels of that row.')
     if ablation.passed_over:
         marks.append(f"Not options of this source: {', '.join(ablation.passed_over)}.")
-    for sentences in (others, problems, marks):
-        blocks += [""] if sentences else []
-        blocks += [Prose(sentence) for sentence in sentences]
+    for sentences in filter(None, (others, problems, marks)):
+        blocks += ["", *map(Prose, sentences)]
     for row in ablation.rows if functions else ():
         added = row.cases.get(names[0])
         if added and added.functions:
@@ -431,22 +430,17 @@ def check_layout(check: studies.Check) -> Layout:
 
 def summary(check: studies.Check) -> str:
     """Returns how many budgets there are, and how many of them do not hold: a sentence."""
-    total = len(check.rows)
-    counts = {
-        word: len(check.of_verdict(word))
-        for word in (studies.OVER, studies.UNDECIDED, studies.WITHIN)
-    }
+    total, counts = len(check.rows), Counter(row.verdict for row in check.rows)
     if counts[studies.WITHIN] == total:
         return "The budget holds." if total == 1 else f"All {total} budgets hold."
-    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    verdicts = (studies.OVER, studies.UNDECIDED, studies.WITHIN)
+    parts = ", ".join(f"{counts[word]} {word}" for word in verdicts if counts[word])
     return f"Of {total} budget{'s' if total > 1 else ''}: {parts}."
 
 
 def row_sentence(row: studies.CheckRow) -> str:
     """Returns a row in words: "312 instructions, at most 310: over by 2"."""
-    phrases = []
-    if row.value is not None:
-        phrases.append(f"{_measured(row)} {row.unit}")
+    phrases = [f"{_measured(row)} {row.unit}"] if row.value is not None else []
     if row.limit is not None:
         of = f" ({row.budget} of {number(row.baseline)})" if row.baseline is not None else ""
         phrases.append(f"at most {number(row.limit)}{of}")
@@ -494,11 +488,10 @@ def _verdict(row: studies.CheckRow) -> str:
 def _changes(check: studies.Check) -> list[Block]:
     columns = [text_column("case", most=40), text_column("metric"), *map(Column, ("old", "new"))]
     table = Table([*columns, text_column("in")], width=_ROW)
-    blocks: list[Block] = [Prose(f"written: {file}") for file in check.written or ()]
     for row in check.changes:
         table.row(row.name, row.metric, number(row.old), number(row.new), row.file)
-    blocks += ["", table] if check.changes else ["no number changed"]
-    blocks += [
-        Prose(f"not renewed: {row.name} {row.metric}: {row.reason}") for row in check.not_renewed
+    return [
+        *(Prose(f"written: {file}") for file in check.written or ()),
+        *(["", table] if check.changes else ["no number changed"]),
+        *(Prose(f"not renewed: {r.name} {r.metric}: {r.reason}") for r in check.not_renewed),
     ]
-    return blocks
