@@ -27,7 +27,7 @@ from kentry.results.comparison import (
 from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.paths import Told, hunks_once, path_summary
+from kentry.show.paths import Stretches, hunks_once, path_summary
 from kentry.show.provenance import how_measured, repeat, side_lines, versions
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
@@ -206,11 +206,11 @@ def _folds(
     of_metrics: bool,
 ) -> Iterator[Block]:
     """Yields the folds of the rows that have a link, the largest changes of a count first."""
-    shown_hunks: Told = {}
+    stretches: Stretches = {}
     counted = [*sorted(comparison.cases, key=_size), *comparison.metrics]
     for number, case in enumerate(case for case in counted if id(case) in links):
         is_metric, pair, link = case.metric != INSTRUCTIONS, paths.get(case.name), links[id(case)]
-        drawn = _drawn(case, comparison, pair, arch, shown_hunks, link) if pair and arch else []
+        drawn = _drawn(case, comparison, pair, arch, stretches, link) if pair and arch else []
         fold = replace(_fold(case, shown, drawn), id=link, open=number < _OPEN_ON_A_PAGE)
         if case.delta and (not is_metric or (of_metrics and case.functions)):
             yield from (InText([*([] if is_metric else purpose_blocks(case)), ""]), fold)
@@ -229,8 +229,8 @@ def _page_summary(rows: Sequence[Row]) -> str:
         return f"{row.name}: {_word(row)}, {amount} {row.metric}"
     counts = Counter(map(_word, rows))
     verdicts = (WORSE, BETTER, *_LAYOUT_WORDS.values(), UNDECIDED, SAME)
-    told = [f"{counts[verdict]} {verdict}" for verdict in verdicts if counts[verdict]]
-    return f"{', '.join(told)}, of {len(rows)}"
+    amounts = [f"{counts[verdict]} {verdict}" for verdict in verdicts if counts[verdict]]
+    return f"{', '.join(amounts)}, of {len(rows)}"
 
 
 def _drawn(
@@ -238,10 +238,10 @@ def _drawn(
     comparison: Comparison,
     pair: PathPair,
     arch: Arch,
-    told: Told,
+    stretches: Stretches,
     link: str,
 ) -> list[Block]:
-    """Draws both paths of a case; what an earlier one has told is shown there."""
+    """Draws both paths of a case; stretches that an earlier one has are shown there."""
     if row.metric != INSTRUCTIONS or (row.identical_path and row.verdict == SAME):
         return []
     scale = max(len(pair.old), len(pair.new))
@@ -252,7 +252,7 @@ def _drawn(
     )
     label = f"{row.name}: {' above, '.join(sizes)} below"
     drawing, left_out = charts.icicle(new, scale, label, old)
-    lines = list(hunks_once(pair.diff, _CONTEXT, told, link))
+    lines = list(hunks_once(pair.diff, _CONTEXT, stretches, link))
     diff = [*path_summary(pair.diff), Paths(pair.diff, change=row.delta, hunks=lines)]
     return [
         Chart(drawing, label + left_out, charts.CHANGE_KINDS),
@@ -289,10 +289,10 @@ def _timed_fold(
     row: TimedComparison, comparison: Comparison, sides: tuple[Distribution, Distribution] | None
 ) -> Fold:
     limits = {"noise floor": row.floor, "threshold": row.threshold, "would see": row.detectable}
-    told = [
+    texts = [
         f"{name} {numbers.percent(value)}" for name, value in limits.items() if value is not None
     ]
-    blocks: list[Block] = [f"{'; '.join([bare_change(row), *told])}."]
+    blocks: list[Block] = [f"{'; '.join([bare_change(row), *texts])}."]
     if sides:
         old, new = ({row.metric: side} for side in sides)
         blocks += time_blocks(row.name, comparison.old.kernel["spec"], old, new)

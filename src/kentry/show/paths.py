@@ -147,11 +147,13 @@ class Again(NamedTuple):
 
 Hunk = Head | LeftOut | Line | Again
 # By what changes in a stretch, the case that shows it and where.
-Told = dict[tuple[object, ...], tuple[str, str]]
+Stretches = dict[tuple[object, ...], tuple[str, str]]
 
 
-def hunks_once(diff: annotation.PathDiff, context: int, told: Told, link: str) -> Iterator[Hunk]:
-    """Yields those of hunks() that `told` does not have yet, and where it has the others."""
+def hunks_once(
+    diff: annotation.PathDiff, context: int, shown: Stretches, link: str
+) -> Iterator[Hunk]:
+    """Yields those of hunks() that `shown` does not have yet, and where it has the others."""
     stretches: list[list[Head | LeftOut | Line]] = [[]]
     for hunk in hunks(diff.rows, context):
         if isinstance(hunk, Head):
@@ -169,7 +171,7 @@ def hunks_once(diff: annotation.PathDiff, context: int, told: Told, link: str) -
                 for line in stretch
                 if isinstance(line, Line)
             )
-            case, where = told.setdefault((head, *changes), (diff.name, link))
+            case, where = shown.setdefault((head, *changes), (diff.name, link))
             if where != link:
                 yield Again(head, case, where)
                 continue

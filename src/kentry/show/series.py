@@ -173,8 +173,8 @@ def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
             text = f"{column.name}: {first} \u2192 {first + total} ({signed(total)})"
             changed.setdefault(column.arch, text)
     counts = {"patches": len(patches), "identical": identical, "without all numbers": bad}
-    told = [f"{count} {what}" for what, count in counts.items() if count]
-    return ", ".join([*(changed.values() or ["no count changed"]), *told])
+    amounts = [f"{count} {what}" for what, count in counts.items() if count]
+    return ", ".join([*(changed.values() or ["no count changed"]), *amounts])
 
 
 def _first(series: Series, name: str) -> int | None:

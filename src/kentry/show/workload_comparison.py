@@ -28,8 +28,9 @@ def workload_comparison_layout(comparison: WorkloadComparison, shown: int | None
     program = program_name(old.workload)
     judged = [kind for kind in comparison.kinds if kind.verdict]
     counts = Counter(kind.verdict for kind in judged)
-    told = [f"{counts[one]} {one}" for one in (WORSE, BETTER, UNDECIDED, SAME) if counts[one]]
-    summary = f"{program}: {', '.join(told)}, of {len(judged)} kinds of kernel entry"
+    verdicts = (WORSE, BETTER, UNDECIDED, SAME)
+    amounts = [f"{counts[verdict]} {verdict}" for verdict in verdicts if counts[verdict]]
+    summary = f"{program}: {', '.join(amounts)}, of {len(judged)} kinds of kernel entry"
     changed = [kind for kind in judged if kind.delta]
     folds: list[Block] = []
     for kind in changed[:_FOLDS]:
@@ -73,14 +74,14 @@ def _sentences(
             f" {change(delta, whole, 2)} of all of {name}"
         )
 
-    told = f"entry and exit of a system call: {entry.old} -> {entry.new} instructions"
+    both = f"entry and exit of a system call: {entry.old} -> {entry.new} instructions"
     if entry.delta is None:
         yield f"entry and exit of a system call: {UNDECIDED}"
     elif not entry.delta:
-        yield f"{told}, {SAME}"
+        yield f"{both}, {SAME}"
     else:
         yield (
-            f"{told}, {entry.verdict}: {signed(entry.delta)} in {entry.kinds} of {entry.of} kinds;"
+            f"{both}, {entry.verdict}: {signed(entry.delta)} in {entry.kinds} of {entry.of} kinds;"
             f" at {entry.calls} calls that is {shares(entry.delta * entry.calls)}"
         )
     if changed:

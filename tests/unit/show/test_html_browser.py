@@ -7,20 +7,16 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from msgspec import to_builtins
 from playwright.sync_api import Browser
 
 from kentry.cli import main
 from kentry.commands.pages import report
-from kentry.results.document import dump
 from kentry.results.recording import write_recording
-from kentry.vector.ranking import rank, recommend, replay_document, sweep
 from tests.browser import OpenFile, open_all, opened, violations
 from tests.browser import browser as browser
 from tests.browser import open_file as open_file
 from tests.builders import recording
-from tests.unit.show import test_replay
-from tests.unit.show.pages import NEW, files, hostile
+from tests.unit.show.pages import GOLDEN, NEW, files, hostile
 from tests.unit.show.test_html import KINDS_HERE
 
 # A browser takes seconds to start.
@@ -47,16 +43,13 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A page of each kind, and one of each with hostile names."""
     folder = tmp_path_factory.mktemp("pages")
     found = files(folder)
-    table, policies = test_replay.TABLE, test_replay.POLICIES
-    sources = [test_replay.source(name) for name in ("boot", "shell")]
-    ranked = [rank(one, policies, table) for one in sources]
-    values = {"count": (1, 3, 10, 100), "timeout-entry": (4 * 10**6, 10**7, 10**9)}
-    advice = [
-        recommend([sweep(one.prepared, name, table.prices, own) for one in sources], table.prices)
-        for name, own in values.items()
-    ]
+    # Of two traces; a sweep of times, too, whose axis has units.
+    document = json.loads((GOLDEN / "vector-replay-2.json").read_text())
+    counts = json.dumps(document["sweeps"][0])
+    times = json.loads(counts, parse_int=lambda digits: int(digits) * 10**7)
+    document["sweeps"].append({**times, "family": "timeout-entry"})
     found["replay"] = [folder / "replay.json"]
-    found["replay"][0].write_text(dump(to_builtins(replay_document(ranked, advice, table))))
+    found["replay"][0].write_text(json.dumps(document))
     written = {}
     for kind, inputs in found.items():
         written[kind] = folder / f"{kind}.html"
