@@ -16,7 +16,7 @@ from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.show import charts, provenance
 from kentry.show.beside import estimate_blocks, miss_blocks, part_table, recording_context_blocks
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.numbers import per_call, percent, share, with_interval
+from kentry.show.numbers import fraction, per_call, share, with_interval
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Section
 
 _FIRMWARE = "firmware_instructions"
@@ -262,8 +262,8 @@ def _time_table(cases: Iterable[CaseResult]) -> Table:
     for case in cases:
         for metric, timed in case.noisy.items():
             value, interval = with_interval(timed.value, timed.interval)
-            shares = (None if x is None else 100 * x for x in (timed.floor, timed.detectable))
-            table.row(case.name, metric, value, timed.unit, interval, *map(percent, shares))
+            limits = map(fraction, (timed.floor, timed.detectable))
+            table.row(case.name, metric, value, timed.unit, interval, *limits)
     return table
 
 
@@ -283,10 +283,10 @@ def time_blocks(
             label = f"{kernel}, {case}, {metric}: {value} {timed.unit} {interval}"
             drawing = charts.spread(timed, label, other)
             level = f" ({100 * timed.confidence:.4g} %)" if timed.confidence else ""
-            floor = percent(None if timed.floor is None else 100 * timed.floor)
             caption = (
                 f"Each process of the run. The line is the interval{level}, the band the noise"
-                f" floor ({floor} of the value). {len(timed.values)} processes; {timed.estimator}."
+                f" floor ({fraction(timed.floor)} of the value). {len(timed.values)} processes;"
+                f" {timed.estimator}."
             )
             blocks.append(Chart(drawing, caption))
         if timed.absent:

@@ -21,7 +21,7 @@ from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.comment import comment
 from kentry.show.comparison import bare_change, timed_values
 from kentry.show.export import common
-from kentry.show.numbers import level, percent, with_interval
+from kentry.show.numbers import fraction, level, percent, with_interval
 from kentry.show.provenance import badges, kernel_name
 from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.stats import exact
@@ -230,7 +230,7 @@ def _case_test(case: CaseResult) -> _Test:
         parts = [
             f"{value} {timed.unit}",
             f"interval {interval}{at}" if interval else "no interval",
-            *([] if timed.floor is None else [f"floor {percent(100 * timed.floor)}"]),
+            *([] if timed.floor is None else [f"floor {fraction(timed.floor)}"]),
             f"{len(timed.samples)} processes",
         ]
         about.append(f"{metric}: {', '.join(parts)}")
