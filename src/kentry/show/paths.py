@@ -161,16 +161,8 @@ def hunks_once(
         stretches[-1].append(hunk)
     for stretch in stretches:
         if stretch and isinstance(head := stretch[0], Head):
-            changes = (
-                (
-                    line.row.change,
-                    line.row.old and line.row.old.text,
-                    line.own.text,
-                    line.row.reason,
-                )
-                for line in stretch
-                if isinstance(line, Line)
-            )
+            lines = [(line.row, line.own) for line in stretch if isinstance(line, Line)]
+            changes = ((r.change, r.old and r.old.text, own.text, r.reason) for r, own in lines)
             case, where = shown.setdefault((head, *changes), (diff.name, link))
             if where != link:
                 yield Again(head, case, where)
@@ -183,26 +175,26 @@ def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftO
     changed = [at for at, row in enumerate(rows) if row.change != annotation.SAME]
     if not changed:
         return
-    # For each row where its function's stretch begins, and the stretch's head.
-    heads: list[tuple[int, Head]] = []
+    # For each row its stretch's head: one object a stretch, which others may equal.
+    heads: list[Head] = []
     for (function, part), same in groupby(rows, lambda row: (row.function, row.part)):
         stretch = list(same)
         added, removed = (
             sum(row.times for row in stretch if row.change == change)
             for change in (annotation.ADDED, annotation.REMOVED)
         )
-        heads += [(len(heads), Head(function, part, added, removed))] * len(stretch)
+        heads += [Head(function, part, added, removed)] * len(stretch)
     # What is the same in another function explains no change.
     shown = {
         near
         for at in changed
         for near in range(max(0, at - context), min(len(rows), at + context + 1))
-        if heads[near][0] == heads[at][0]
+        if heads[near] is heads[at]
     }
     # A line about one instruction would say less than the instruction.
     inside = range(1, len(rows) - 1)
-    shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] == heads[at + 1]}
-    head, last_source = -1, (False, "")
+    shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] is heads[at + 1]}
+    head, last_source = None, (False, "")
     for is_shown, indexes in groupby(range(len(rows)), lambda at: at in shown):
         if not is_shown:
             last_source = (False, "")
@@ -212,10 +204,10 @@ def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftO
             yield LeftOut(sum(row.times for row in left), constants, list(names))
             continue
         for at in indexes:
-            row, (start, own_head) = rows[at], heads[at]
-            if start != head:
-                yield own_head
-                head, last_source = start, (False, "")
+            row = rows[at]
+            if heads[at] is not head:
+                yield (head := heads[at])
+                last_source = (False, "")
             # Each side has lines of its own.
             is_old = row.change in (annotation.REMOVED, annotation.MOVED_FROM)
             own = row.old if is_old else row.new
