@@ -103,11 +103,9 @@ def _case_table(
     cases: Iterable[CaseResult], floor: Mapping[str, int], numbers: Mapping[str, int]
 ) -> Table:
     firmware = any(case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics)
-    columns = [text_column("case"), Column("instructions")]
-    columns += [Column("x floor")] if floor else []
-    columns += [Column("firmware")] if firmware else []
-    columns += [Column("windows"), text_column("other windows", wraps=True)]
-    table = Table(columns, keys=2)
+    heads = ["instructions", *["x floor"] * bool(floor), *["firmware"] * firmware, "windows"]
+    others = text_column("other windows", wraps=True)
+    table = Table([text_column("case"), *map(Column, heads), others], keys=2)
     for case in cases:
         count, below = case.metrics[INSTRUCTIONS], case.metrics.get(_FIRMWARE)
         name = Cell(case.name, link=f"case-{numbers[case.name]}")

@@ -169,7 +169,7 @@ def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
     changed: dict[str, str] = {}
     for column in groups:
         if total := series.totals.get(column.name):
-            first = _first(series, column.name) or 0
+            first = _first(series, column.name)
             text = f"{column.name}: {first} \u2192 {first + total} ({signed(total)})"
             changed.setdefault(column.arch, text)
     counts = {"patches": len(patches), "identical": identical, "without all numbers": bad}
@@ -177,14 +177,15 @@ def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
     return ", ".join([*(changed.values() or ["no count changed"]), *amounts])
 
 
-def _first(series: Series, name: str) -> int | None:
+def _first(series: Series, name: str) -> int:
+    """Returns the count before the first step that is known; 0 where none is."""
     first = next((row.cases[name] for row in series.rows if name in row.cases), None)
-    return first.instructions - first.step if first else None
+    return first.instructions - first.step if first else 0
 
 
 def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -> Chart | None:
     name, base = column.name, _first(series, column.name)
-    if base is None or not any(row.cases[name].step for row in series.rows if name in row.cases):
+    if not any(row.cases[name].step for row in series.rows if name in row.cases):
         return None
     bars = []
     for row in (row for row in series.rows if row.patch):
