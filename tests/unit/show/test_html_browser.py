@@ -57,11 +57,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return written
 
 
+@pytest.fixture
+def open_kind(open_file: OpenFile, pages: dict[str, Path]) -> OpenFile:
+    """Opens the page of a kind."""
+    return lambda kind, **options: open_file(pages[kind], **options)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_everything_is_drawn_and_nothing_complains(
-    kind: str, open_file: OpenFile, pages: dict[str, Path]
-) -> None:
-    page = open_file(pages[kind])
+def test_everything_is_drawn_and_nothing_complains(kind: str, open_kind: OpenFile) -> None:
+    page = open_kind(kind)
     open_all(page)
     sizes = page.evaluate(
         """[...document.querySelectorAll("svg.chart, svg.icicle")].map((one) => {
@@ -96,22 +100,18 @@ def test_everything_is_drawn_and_nothing_complains(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_axe_finds_nothing_that_a_reader_cannot_use(
-    kind: str, open_file: OpenFile, pages: dict[str, Path]
-) -> None:
+def test_axe_finds_nothing_that_a_reader_cannot_use(kind: str, open_kind: OpenFile) -> None:
     """On a desk and on a phone; a table that scrolls is reached by keyboard."""
     for width, scheme in zip((1280, 400), SCHEMES, strict=True):
         screen = {"width": width, "height": 900}
-        assert violations(open_file(pages[kind], viewport=screen, color_scheme=scheme)) == []
+        assert violations(open_kind(kind, viewport=screen, color_scheme=scheme)) == []
 
 
 @pytest.mark.parametrize("kind", ["two-recordings", "workload"])
-def test_text_in_every_frame_can_be_read(
-    kind: str, open_file: OpenFile, pages: dict[str, Path]
-) -> None:
+def test_text_in_every_frame_can_be_read(kind: str, open_kind: OpenFile) -> None:
     """WCAG asks for a contrast of 4.5 to 1; axe-core looks at HTML and not into drawings."""
     for scheme in SCHEMES:
-        page = open_file(pages[kind], color_scheme=scheme)
+        page = open_kind(kind, color_scheme=scheme)
         open_all(page)
         worst = page.evaluate(
             """(() => {
@@ -136,10 +136,8 @@ def test_text_in_every_frame_can_be_read(
         assert worst >= 4.5
 
 
-def test_a_patch_opens_by_mouse_and_by_keyboard(
-    open_file: OpenFile, pages: dict[str, Path]
-) -> None:
-    page = open_file(pages["series"])
+def test_a_patch_opens_by_mouse_and_by_keyboard(open_kind: OpenFile) -> None:
+    page = open_kind("series")
     is_open = "document.getElementById('patch-1').open"
     assert not page.evaluate(is_open)
     page.click("svg.chart a[href='#patch-1'] rect")
@@ -152,10 +150,8 @@ def test_a_patch_opens_by_mouse_and_by_keyboard(
     assert page.evaluate(is_open)
 
 
-def test_every_stop_of_the_keyboard_is_seen_and_has_a_name(
-    open_file: OpenFile, pages: dict[str, Path]
-) -> None:
-    page = open_file(pages["two-recordings"])
+def test_every_stop_of_the_keyboard_is_seen_and_has_a_name(open_kind: OpenFile) -> None:
+    page = open_kind("two-recordings")
     seen = []
     for _ in range(200):
         page.keyboard.press("Tab")
@@ -180,10 +176,8 @@ def test_every_stop_of_the_keyboard_is_seen_and_has_a_name(
     assert all(one["name"] and one["seen"] and one["outline"] != "none" for one in seen)
 
 
-def test_a_path_is_walked_with_arrows_and_widened_with_enter(
-    open_file: OpenFile, pages: dict[str, Path]
-) -> None:
-    page = open_file(pages["recording"])
+def test_a_path_is_walked_with_arrows_and_widened_with_enter(open_kind: OpenFile) -> None:
+    page = open_kind("recording")
     page.focus("svg.icicle")
     chosen = "document.querySelector('svg.frame.chosen title')?.textContent"
     caption = "document.querySelector('figcaption').textContent"
@@ -201,11 +195,9 @@ def test_a_path_is_walked_with_arrows_and_widened_with_enter(
     assert page.evaluate(caption) == first
 
 
-def test_a_comparison_is_sorted_by_size_filtered_and_says_so(
-    open_file: OpenFile, pages: dict[str, Path]
-) -> None:
+def test_a_comparison_is_sorted_by_size_filtered_and_says_so(open_kind: OpenFile) -> None:
     phone = {"width": 400, "height": 800}
-    page = open_file(pages["two-recordings"], viewport=phone)
+    page = open_kind("two-recordings", viewport=phone)
     rows = page.locator("table.filters tbody tr")
 
     def names() -> list[str]:
@@ -232,9 +224,9 @@ def test_a_comparison_is_sorted_by_size_filtered_and_says_so(
 
 
 def test_a_series_shows_the_patches_that_change_and_keeps_notes_below_them(
-    open_file: OpenFile, pages: dict[str, Path]
+    open_kind: OpenFile,
 ) -> None:
-    page = open_file(pages["series"])
+    page = open_kind("series")
 
     def shown() -> list[str]:
         return page.locator("table.filters tbody tr:visible").all_inner_texts()
@@ -254,10 +246,8 @@ def test_a_series_shows_the_patches_that_change_and_keeps_notes_below_them(
     assert rows != whole and {row: rows[rows.index(row) - 1] for row in reasons} == above
 
 
-def test_two_paths_are_widened_searched_and_merged_together(
-    open_file: OpenFile, pages: dict[str, Path]
-) -> None:
-    page = open_file(pages["two-recordings"])
+def test_two_paths_are_widened_searched_and_merged_together(open_kind: OpenFile) -> None:
+    page = open_kind("two-recordings")
     chart = page.locator("svg.icicle").first
     chart.focus()
     chosen = "document.querySelector('svg.frame.chosen title')?.textContent || ''"
@@ -298,10 +288,8 @@ def test_two_paths_are_widened_searched_and_merged_together(
     assert page.evaluate(widths, "el0_svc") == before
 
 
-def test_a_table_sorts_by_its_headings_and_its_sum_stays_below(
-    open_file: OpenFile, pages: dict[str, Path]
-) -> None:
-    page = open_file(pages["workload"], viewport={"width": 400, "height": 800})
+def test_a_table_sorts_by_its_headings_and_its_sum_stays_below(open_kind: OpenFile) -> None:
+    page = open_kind("workload", viewport={"width": 400, "height": 800})
     head = "table.sorts thead th"
 
     def column(at: int) -> list[str]:
@@ -325,16 +313,14 @@ def test_a_table_sorts_by_its_headings_and_its_sum_stays_below(
     page.wait_for_selector("details[open] > :focus")
 
 
-def test_the_tables_of_a_workload_stand_without_scripts(
-    open_file: OpenFile, pages: dict[str, Path]
-) -> None:
-    page = open_file(pages["workload"], java_script_enabled=False)
+def test_the_tables_of_a_workload_stand_without_scripts(open_kind: OpenFile) -> None:
+    page = open_kind("workload", java_script_enabled=False)
     assert page.locator("table.sorts tbody tr").count() > 30
     assert page.locator("table.sorts button").count() == 0
 
 
-def test_the_json_can_be_saved(open_file: OpenFile, pages: dict[str, Path], tmp_path: Path) -> None:
-    page = open_file(pages["log"])
+def test_the_json_can_be_saved(open_kind: OpenFile, tmp_path: Path) -> None:
+    page = open_kind("log")
     with page.expect_download() as download:
         page.click("button.save")
     file = tmp_path / "saved.json"
@@ -425,8 +411,8 @@ def test_a_reason_shows_its_own_changes_alone(
     assert rows.count() == every
 
 
-def test_a_page_prints(open_file: OpenFile, pages: dict[str, Path]) -> None:
-    page = open_file(pages["two-recordings"], color_scheme="dark")
+def test_a_page_prints(open_kind: OpenFile) -> None:
+    page = open_kind("two-recordings", color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     back = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert back in ("rgb(255, 255, 255)", "rgba(0, 0, 0, 0)")
