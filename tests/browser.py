@@ -3,11 +3,12 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 
@@ -43,3 +44,32 @@ def opened(browser: Browser, file: Path, **options: Any) -> tuple[Page, list[str
     )
     page.goto(file.as_uri())
     return page, complaints
+
+
+OpenFile = Callable[..., Page]
+
+
+@pytest.fixture
+def open_file(browser: Browser) -> Iterator[OpenFile]:
+    """Opens a file as opened() does; pages are closed after the test, and none has complained."""
+    made = []
+
+    def page_of(file: Path, **options: Any) -> Page:
+        made.append(opened(browser, file, **options))
+        return made[-1][0]
+
+    yield page_of
+    for page, complaints in made:
+        page.context.close()
+        assert complaints == []
+
+
+def open_all(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+
+
+def violations(page: Page) -> list[tuple[str, str]]:
+    """What axe-core finds that a reader cannot use, with everything unfolded."""
+    open_all(page)
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"][:200]) for one in found]

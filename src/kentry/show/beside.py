@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING
 
 from kentry.path.symbols import why_in_context
 from kentry.path.variation import functions_by_context, settles, varying
+from kentry.results import caveats
 from kentry.results.annotation import AnnotatedCase, PathDiff
 from kentry.results.case_name import size_name
-from kentry.results.caveats import (
-    Caveat,
-    modelled,
-    modelled_caches,
-    no_accesses,
-    other_processor,
-    some,
-    unknown_caches,
-)
+from kentry.results.caveats import Caveat, some
 from kentry.results.comparison import CaseComparison, Cycles
 from kentry.results.estimate import UNKNOWN, Estimate, Misses, Share
 from kentry.results.recording import CaseResult, Recording
@@ -157,7 +150,8 @@ def metric_sentences(rows: Sequence[CaseComparison]) -> Iterator[Block]:
             texts.append(f"{amount} {which} {noun} ({row.old} -> {counted(row.new, row)})")
         texts += [f"{row.metric} undecided" for row in own if row.verdict == UNDECIDED]
         same = ", ".join(f"{row.metric} {row.old}" for row in own if not row.delta)
-        yield Prose(f"{name}: {'; '.join([*texts, *([f'the same: {same}'] if same else [])])}")
+        texts += [f"the same: {same}"] if same else []
+        yield Prose(f"{name}: {'; '.join(texts)}")
 
 
 def series_metric_blocks(series: Series, columns: Iterable[SeriesColumn]) -> Iterator[Block]:
@@ -206,16 +200,12 @@ def estimate_blocks(
     return [*blocks, "", *_left_blocks([cost for own in estimates.values() for cost in own])]
 
 
-def without_model_notes(caveats: Iterable[Caveat], *, cycles: bool) -> list[Caveat]:
+def without_model_notes(notes: Iterable[Caveat], *, cycles: bool) -> list[Caveat]:
     """Returns notes but for those on misses and, without `cycles`, on cycles: none are shown."""
-    templates = (
-        modelled_caches,
-        unknown_caches,
-        no_accesses,
-        *(() if cycles else (modelled, other_processor)),
-    )
+    templates = [caveats.modelled_caches, caveats.unknown_caches, caveats.no_accesses]
+    templates += [] if cycles else [caveats.modelled, caveats.other_processor]
     kinds = {template.kind for template in templates}
-    return [caveat for caveat in caveats if caveat["kind"] not in kinds]
+    return [note for note in notes if note["kind"] not in kinds]
 
 
 def _models(versions: Iterable[str]) -> str:
@@ -226,18 +216,16 @@ def cycle_blocks(cases: Iterable[CaseResult | AnnotatedCase]) -> list[Block]:
     """Returns a row a core and case that has estimates; or []."""
     columns = [*map(text_column, ("case", "core")), *map(Column, ("cycles", "steady"))]
     table = Table([*columns, text_column("limited by", wraps=True)], keys=2)
-    every: list[str] = []
+    versions: list[str] = []
     for case in cases:
-        label = case.name
-        for estimate in case.estimates or ():
+        for number, estimate in enumerate(case.estimates or ()):
             # How long the front end and the busiest port would take alone.
-            limit = estimate.limit
+            limit, name = estimate.limit, "" if number else case.name
             port = f", {limit.port} {limit.port_cycles:g}" if limit.port else ""
             by = f"{limit.by} (front end {limit.front_end:g}{port})"
-            table.row(label, estimate.core, cycle_range(estimate), f"{estimate.steady:g}", by)
-            label = ""
-            every.append(estimate.llvm)
-    return [f"Cycles by {_models(every)} (not measured):", "", table] if every else []
+            table.row(name, estimate.core, cycle_range(estimate), f"{estimate.steady:g}", by)
+            versions.append(estimate.llvm)
+    return [f"Cycles by {_models(versions)} (not measured):", "", table] if versions else []
 
 
 def cycle_range(cycles: Estimate | Share | Cycles) -> str:
@@ -254,22 +242,16 @@ def _share_table(
 ) -> Table:
     cores = [Column(estimate.core) for estimate in estimates]
     table = Table([text_column(most=34), Column("instructions"), *cores])
-    rows = list(zip(*shares, strict=True))
-    kept = rows
+    rows = kept = list(zip(*shares, strict=True))
     if shown is not None and len(rows) > shown + 1:
         kept = sorted(rows, key=lambda row: -max(share.low for share in row))[:shown]
     for row in rows:
         if row in kept:
             table.row(row[0].name, row[0].instructions, *map(cycle_range, row))
     if rest := [row for row in rows if row not in kept]:
+        names = ("instructions", "low", "high", "missing")
         columns = [
-            Share(
-                "",
-                sum(share.instructions for share in column),
-                sum(share.low for share in column),
-                sum(share.high for share in column),
-                sum(share.missing for share in column),
-            )
+            Share("", *(sum(getattr(share, name) for share in column) for name in names))
             for column in zip(*rest, strict=True)
         ]
         table.row(f"{len(rest)} other", columns[0].instructions, *map(cycle_range, columns))
@@ -283,22 +265,18 @@ def _left_blocks(estimates: Sequence[Estimate]) -> Iterator[Block]:
     for core in dict.fromkeys(estimate.core for estimate in estimates):
         own = [estimate for estimate in estimates if estimate.core == core]
         every = [row for estimate in own for row in estimate.left]
-        priced, system, unknown = list[str](), list[str](), list[str]()
+        labels = ("from the tables", "without a figure", "unknown to the model")
+        parts: dict[str, list[str]] = {label: [] for label in labels}
         for row in {(row.name, row.why): row for row in every}.values():
             if row.low is not None:
                 number = sources.setdefault(row.source, len(sources) + 1)
-                priced.append(f"{row.name} {_span(row.low, row.high)} [{number}]")
+                parts["from the tables"].append(f"{row.name} {_span(row.low, row.high)} [{number}]")
             else:
                 # How often it comes, in all cases.
                 times = sum(left.times for left in every if left.name == row.name)
-                name = f"{row.name} x{times}" if times > 1 else row.name
-                (unknown if row.why == UNKNOWN else system).append(name)
-        parts = (
-            ("from the tables", priced),
-            ("without a figure", system),
-            ("unknown to the model", unknown),
-        )
-        text = "; ".join(f"{label}: {', '.join(names)}" for label, names in parts if names)
+                label = "unknown to the model" if row.why == UNKNOWN else "without a figure"
+                parts[label].append(f"{row.name} x{times}" if times > 1 else row.name)
+        text = "; ".join(f"{label}: {', '.join(names)}" for label, names in parts.items() if names)
         texts.setdefault(text or "nothing", []).append(f"{core} (ports {own[0].limit.ports}*)")
     yield "Left out of the models' streams:"
     for text, cores in texts.items():
@@ -311,16 +289,14 @@ def estimate_change_blocks(cases: Iterable[CaseComparison]) -> list[Block]:
     """Returns the cycles of both sides by the same models, with a blank line above; or []."""
     numbers = map(Column, ("old", "new", "change", "steady", "change"))
     table = Table([*map(text_column, ("case", "core")), *numbers], keys=2)
-    every: list[str] = []
+    versions: list[str] = []
     for case in cases:
-        label = case.name
-        for both in case.estimates or ():
-            old, new = both.old, both.new
+        for number, both in enumerate(case.estimates):
+            old, new, name = both.old, both.new, "" if number else case.name
             ends = cycle_range(old), cycle_range(new), _change(new.low - old.low)
-            table.row(label, both.core, *ends, f"{new.steady:g}", _change(new.steady - old.steady))
-            label = ""
-            every.append(both.llvm)
-    return ["", f"Cycles by {_models(every)} (not measured):", "", table] if every else []
+            table.row(name, both.core, *ends, f"{new.steady:g}", _change(new.steady - old.steady))
+            versions.append(both.llvm)
+    return ["", f"Cycles by {_models(versions)} (not measured):", "", table] if versions else []
 
 
 def _change(cycles: float) -> str:
@@ -340,11 +316,13 @@ def series_estimate_blocks(series: Series, columns: Iterable[SeriesColumn]) -> l
     ]
     if not firsts:
         return []
-    layout = [Column(), text_column("cycles (not measured)", most=21)]
-    for column, estimate in firsts:
-        title = f"{column.name} on {estimate.core}"
-        layout += [Column(name, group=title) for name in ("cycles", "step")]
-    table = Table(layout, keys=2)
+    columns_of_cores = [
+        Column(head, group=f"{column.name} on {estimate.core}")
+        for column, estimate in firsts
+        for head in ("cycles", "step")
+    ]
+    title = text_column("cycles (not measured)", most=21)
+    table = Table([Column(), title, *columns_of_cores], keys=2)
     last: dict[int, float] = {}
     for row in series.rows:
         cells: list[object] = []
@@ -393,8 +371,8 @@ def miss_blocks(cases: Sequence[CaseResult | AnnotatedCase]) -> list[Block]:
 def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = ()) -> Layout:
     """Lays out the figures and their sources; `checks`: (what, counted, timed) in one guest."""
     length = f", {table.vl} bits" if table.vl else ""
-    units: list[str] = [table.unit] if table.figures else []
-    units += ["cycles an instruction"] if table.instructions else []
+    units: list[str] = [table.unit] * bool(table.figures)
+    units += ["cycles an instruction"] * bool(table.instructions)
     blocks: list[Block] = [f"{table.name} ({table.arch}{length}), {', '.join(units)}"]
     blocks += [Prose(table.about)] if table.about else []
     every = [*table.figures.values(), *table.instructions.values()]
@@ -420,7 +398,7 @@ def costs_layout(table: CostTable, checks: Sequence[tuple[str, float, float]] = 
     blocks.append("")
     for number, (source, note) in enumerate(sources, start=1):
         text = f"[{number}] {source}" + (f" ({note})" if note else "")
-        blocks += [Prose(text, then="    ")]
+        blocks.append(Prose(text, then="    "))
     return Layout("costs", table.name, table.about, blocks)
 
 

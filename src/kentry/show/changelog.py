@@ -45,15 +45,10 @@ def recording_changelog(recording: Recording) -> Layout:
     if cycles := cycle_blocks(recording.cases):
         blocks += [*cycles, ""]
     counted = [case.metrics[INSTRUCTIONS] for case in recording.cases]
-    facts = [
-        *provenance.facts_of_sides({"": recording}, "kernel"),
-        *provenance.window_facts([(count.agreeing, count.windows) for count in counted]),
-        provenance.not_measured_fact([arch.name]),
-        *provenance.caveat_facts([*recording.caveats, *case_caveats(recording.cases)]),
-    ]
-    return Layout(
-        "changelog", "", "", [*blocks, *provenance.provenance_blocks({"": recording}, facts)]
-    )
+    facts = provenance.window_facts([(count.agreeing, count.windows) for count in counted])
+    notes = [*recording.caveats, *case_caveats(recording.cases)]
+    blocks += provenance.provenance_blocks({"": recording}, "kernel", facts, notes)
+    return Layout("changelog", "", "", blocks)
 
 
 def series_changelog(series: Series) -> Layout:
@@ -102,17 +97,11 @@ def series_changelog(series: Series) -> Layout:
         trailers.append(f"the patches are made for\nbase-commit: {commit}")
     cells = [cell for row in series.rows for cell in row.cases.values()]
     windows = [(cell.agreeing, cell.windows) for cell in cells]
-    facts = [
-        *provenance.facts_of_sides(series.base, "base"),
-        *trailers,
-        *provenance.by_side("measured", names),
-        *([] if series.programs else provenance.window_facts(windows)),
-        provenance.not_measured_fact(series.base),
-        *provenance.caveat_facts([*series_caveats(series), *series.differences]),
-    ]
-    return Layout(
-        "changelog", "", "", [*blocks, "", *provenance.provenance_blocks(series.base, facts)]
-    )
+    facts = [*trailers, *provenance.by_side("measured", names)]
+    facts += [] if series.programs else provenance.window_facts(windows)
+    notes = [*series_caveats(series), *series.differences]
+    blocks += ["", *provenance.provenance_blocks(series.base, "base", facts, notes)]
+    return Layout("changelog", "", "", blocks)
 
 
 def comparison_changelog(compared: Comparison) -> Layout:
@@ -143,18 +132,15 @@ def comparison_changelog(compared: Comparison) -> Layout:
             blocks += comparison.purpose_blocks(case)
         blocks += ["", Prose(title), *_function_blocks(first)]
     blocks += estimate_change_blocks(cases)
-    axes = {INSTRUCTIONS} if cases or any("instr" in row.metric for row in timed) else set()
+    axes = ["time"] if timed else []
+    axes += [INSTRUCTIONS] if cases or any("instr" in row.metric for row in timed) else []
     facts = [
-        *provenance.facts_of_sides(sides, "kernel", emulated=bool(cases)),
         f"measured: {', '.join(compared.names)}",
         *provenance.window_facts([windows for case in cases for windows in case.windows]),
         *map(provenance.harmless, comparison.timing_facts(compared)),
-        provenance.not_measured_fact(
-            [compared.old.kernel["arch"]], axes | ({"time"} if timed else set())
-        ),
-        *provenance.caveat_facts(comparison.comparison_caveats(compared)),
     ]
-    measured = provenance.provenance_blocks(sides, facts, counted=bool(cases))
+    notes, counted = comparison.comparison_caveats(compared), bool(cases)
+    measured = provenance.provenance_blocks(sides, "kernel", facts, notes, axes, counted=counted)
     return Layout("changelog", "", "", [*blocks, "", *measured])
 
 

@@ -34,19 +34,19 @@ def comment(layout: Layout) -> str:
 
 def short(layout: Layout) -> str:
     """Returns at most four lines for a commit message: the result, its sentence, how measured."""
-    told = [block.text for block in layout.lead if isinstance(block, Prose)]
+    sentences = [block.text for block in layout.lead if isinstance(block, Prose)]
     head = plain(f"{layout.title}: {layout.summary}".replace("\u2192", "->"))
     measured = wrapped(", ".join(layout.badges))[:2]
     lines = wrapped(shortened(head, 2 * WIDTH))[: 4 - len(measured)]
-    if told and (room := 4 - len(measured) - len(lines)):
-        lines += wrapped(shortened(told[0], room * (WIDTH - 2)))[:room]
+    if sentences and (room := 4 - len(measured) - len(lines)):
+        lines += wrapped(shortened(sentences[0], room * (WIDTH - 2)))[:room]
     return "".join(f"{line}\n" for line in [*lines, *measured])
 
 
 def comments(layouts: Sequence[Layout], notes: Sequence[str]) -> str:
     """Returns a comment for each result, then sentences about all of them."""
-    told = ["".join(f"{line}\n" for line in _lines(note)) for note in notes]
-    return "\n".join([*map(comment, layouts), *told])
+    paragraphs = ["".join(f"{line}\n" for line in _lines(note)) for note in notes]
+    return "\n".join([*map(comment, layouts), *paragraphs])
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -27,15 +27,8 @@ from kentry.results.comparison import (
 from kentry.results.recording import INSTRUCTIONS, OF_LAYOUT
 from kentry.show import beside, charts, numbers
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.paths import Told, hunks_once, path_summary
-from kentry.show.provenance import (
-    badges,
-    kernel_lines,
-    processor_lines,
-    repeat,
-    side_facts,
-    versions,
-)
+from kentry.show.paths import Stretches, hunks_once, path_summary
+from kentry.show.provenance import how_measured, repeat, side_lines, versions
 from kentry.show.recording import time_blocks
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Paths, Section
 from kentry.show.table import WIDTH, bars, shortened
@@ -66,20 +59,30 @@ def comparison_layout(
     comparison: Comparison, shown: int | None = SHOWN, *, of_metrics: bool = True
 ) -> Layout:
     """Lays out a comparison; without `of_metrics` only instructions have tables of functions."""
-    old, new, rows = comparison.old, comparison.new, comparison.rows
+    old, new, rows, cases = comparison.old, comparison.new, comparison.rows, comparison.cases
     packed = comparison.modal_paths
-    links = {id(row): f"row-{number}" for number, row in enumerate(rows)}
-    folds, opened = _folds(comparison, shown, links, of_metrics=of_metrics)
-    table = _text_table(rows)
-    of_page = _page_table(rows, {own: link for own, link in links.items() if link in opened})
+    # What was imported may be of an architecture that kentry does not know.
+    arch = find_arch(new.kernel["arch"]) if packed else None
+    paths = unpack_pairs(packed, arch) if packed and arch else {}
+    links = {
+        id(row): f"row-{number}"
+        for number, row in enumerate(rows)
+        if isinstance(row, TimedComparison)
+        or row.delta
+        or (row.metric == INSTRUCTIONS and row.name in paths)
+    }
+    folds = list(_folds(comparison, shown, links, paths, arch, of_metrics=of_metrics))
     timed = [row for row in comparison.timed if row.percent is not None]
     drawing = charts.intervals(timed, "Changes of time with their intervals", "% of old")
-    facts = [Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)]
-    kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
-    events = event_change_blocks(comparison.cases)
-    sums = beside.sum_notes([*comparison.cases, *comparison.metrics])
+    events = event_change_blocks(cases)
     above = OnPage([charts.MIRROR_HELP] if packed and packed.cases else [])
-    lies = beside.layout_blocks(comparison.cases, whole=shown is None)
+    verdicts = [
+        InText([_text_table(rows)]),
+        OnPage([_page_table(rows, links)]),
+        *beside.sum_notes([*cases, *comparison.metrics]),
+        *beside.comparison_context_blocks(cases),
+        *beside.layout_blocks(cases, whole=shown is None),
+    ]
     lead = overview_blocks(comparison.overview)
     specs = " \u2192 ".join(dict.fromkeys(side.kernel["spec"] for side in (old, new)))
     return Layout(
@@ -87,29 +90,19 @@ def comparison_layout(
         f"{specs} ({new.kernel['arch']})",
         _page_summary(rows),
         [
-            InText([*kernels, *processor_lines(old.target, new.target)]),
-            *facts,
+            InText(side_lines(old, new)),
+            *(Prose(fact, then="    ") for fact in timing_facts(comparison, named=True)),
             "",
             InText(lead),
             *([*events, ""] if events else []),
-            Section(
-                "Verdicts",
-                [
-                    InText([table]),
-                    OnPage([of_page]),
-                    *sums,
-                    *beside.comparison_context_blocks(comparison.cases),
-                    *lies,
-                ],
-            ),
+            Section("Verdicts", verdicts),
             OnPage([Chart(drawing, _INTERVALS)] if timed else []),
             Section("Where", [above, *folds]) if folds else OnPage(["Nothing changed."]),
-            *beside.estimate_change_blocks(comparison.cases),
+            *beside.estimate_change_blocks(cases),
         ],
         comparison_caveats(comparison),
-        side_facts(old, new),
         lead=lead or _few_changes(comparison),
-        badges=badges(comparison.tool, old, new),
+        **how_measured(comparison.tool, old, new),
         versions=versions(old, new),
         command=repeat("diff", (old, new), comparison.names),
     )
@@ -127,8 +120,7 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
     known = {part.name for row in counted for part in row.parts if part.delta}
     parts = [name for name in PARTS if name in known]
     columns = [text_column("case"), text_column("verdict"), Column("change", size=True)]
-    columns += [Column("%", size=True), Column("on one axis"), Column("old")]
-    columns += [Column("new")]
+    columns += [Column("%", size=True), *map(Column, ("on one axis", "old", "new"))]
     columns += [Column(name, group="of the change, in", size=True) for name in parts]
     names_functions = any(row.functions for row in counted)
     columns += [text_column("most of it")] * names_functions
@@ -138,38 +130,37 @@ def _page_table(rows: Sequence[Row], links: Mapping[int, str]) -> Table:
         metric = "" if row.metric == INSTRUCTIONS else f" {row.metric}"
         name = f"{row.name}{CaseName.parse(row.name).calls_note}{metric}"
         change = f"{row.delta:+.6g}" if row.delta else "0"
-        percent, at = None, 0.0
-        if row.percent is not None:
-            # Those of counts are exact; a time's has the digits of its interval.
-            percent, at = numbers.change(row.percent, 100).removesuffix(" %"), row.percent / most
-            if isinstance(row, TimedComparison):
-                percent = numbers.change_with_interval(row.percent, row.interval).replace(" %", "")
-        word, deltas = _word(row), dict[str, int]()
-        if isinstance(row, CaseComparison):
+        word, percent, deltas = _word(row), "", dict[str, int]()
+        # The change of a count is exact in per cent; a time's has the digits of its interval.
+        if isinstance(row, TimedComparison):
+            verdict, largest = timed_verdict(row), ""
+            if row.percent is not None:
+                percent = numbers.change_with_interval(row.percent, row.interval)
+        else:
+            verdict, largest = f"{word}{_identical(row)}", _most_of(row)
             deltas = {part.name: part.delta for part in row.parts}
+            if row.percent is not None:
+                percent = numbers.change(row.percent, 100)
         own = [numbers.signed(deltas[name]) if name in deltas else "-" for name in parts]
         case = Cell(name, link=links.get(id(row), ""))
-        axis = Cell("", _COLOURS.get(word, word), at=at)
-        own += [_most_of(row)] * names_functions
-        table.row(case, Cell(_verdict_of(row), word), change, percent, axis, *_values(row), *own)
+        axis = Cell("", _COLOURS.get(word, word), at=(row.percent or 0) / most)
+        own += [largest] * names_functions
+        sizes = change, percent.replace(" %", "") or None, axis
+        table.row(case, Cell(verdict, word), *sizes, *_values(row), *own)
     return table
 
 
-def _most_of(row: Row) -> str:
+def _most_of(row: CaseComparison) -> str:
     """Returns the function, or the call with all below it, that changed most in its direction."""
-    if isinstance(row, TimedComparison):
-        return ""
-    deltas = [(own.delta, own.name) for own in row.calls]
-    deltas += [(own.delta, own.name) for own in row.functions]
-    alike = [(abs(delta), delta, name) for delta, name in deltas if delta * row.delta > 0]
+    changes = [(own.delta, own.name) for own in row.calls]
+    changes += [(own.delta, own.name) for own in row.functions]
+    alike = [(abs(delta), delta, name) for delta, name in changes if delta * row.delta > 0]
     _, delta, name = max(alike, default=(0, 0, ""))
     return f"{shortened(name, _NAME)}\u00a0{delta:+d}" if alike else ""
 
 
-def _verdict_of(row: Row) -> str:
-    if isinstance(row, TimedComparison):
-        return timed_verdict(row)
-    return f"{_word(row)}{', identical path' * (row.identical_path and row.verdict == SAME)}"
+def _identical(row: CaseComparison) -> str:
+    return ", identical path" if row.identical_path and row.verdict == SAME else ""
 
 
 def _size(row: Row) -> tuple[bool, float]:
@@ -181,20 +172,16 @@ def overview_blocks(overview: Overview | UnsetType) -> list[Block]:
     """Returns what nearly every case has in common, the range of the rest, the largest changes."""
     if isinstance(overview, UnsetType):
         return []
-    blocks: list[Block] = []
-    least, most = (f"{own.name} {_change(own)}" for own in overview.rest)
-    rest = f"{least} to {most}"
+    rest = " to ".join(f"{own.name} {_change(own)}" for own in overview.rest)
+    sentences = [f"No function changes alike in each case: {rest}."]
     if overview.common:
         names = ", ".join(f"{own.name} {own.delta:+d}" for own in overview.common)
-        cases = "every case"
-        if overview.without:
-            cases = f"every case but {some(list(overview.without))}"
-        text = f"{overview.delta:+d} a call in {cases}: {names}"
-        blocks += [Prose(f"In common: {text}."), Prose(f"Beside it: {rest}.")]
-    else:
-        blocks.append(Prose(f"No function changes alike in each case: {rest}."))
-    largest = ", ".join(f"{own.name} {_change(own)}" for own in overview.largest)
-    return [*blocks, *([Prose(f"Largest: {largest}.")] if largest else []), ""]
+        but = f" but {some(list(overview.without))}" if overview.without else ""
+        common = f"In common: {overview.delta:+d} a call in every case{but}: {names}."
+        sentences = [common, f"Beside it: {rest}."]
+    if largest := ", ".join(f"{own.name} {_change(own)}" for own in overview.largest):
+        sentences.append(f"Largest: {largest}.")
+    return [*map(Prose, sentences), ""]
 
 
 def _few_changes(comparison: Comparison) -> list[Block]:
@@ -210,32 +197,29 @@ def _change(own: CaseChange) -> str:
 
 
 def _folds(
-    comparison: Comparison, shown: int | None, links: dict[int, str], *, of_metrics: bool
-) -> tuple[list[Block], list[str]]:
-    packed, times = comparison.modal_paths, comparison.distributions or {}
-    # What was imported may be of an architecture that kentry does not know.
-    arch = find_arch(comparison.new.kernel["arch"]) if packed else None
-    paths = unpack_pairs(packed, arch) if packed and arch else {}
-    folds: list[Block] = []
-    opened: list[str] = []
-    told: Told = {}
-    for case in (*sorted(comparison.cases, key=_size), *comparison.metrics):
-        is_metric, pair = case.metric != INSTRUCTIONS, paths.get(case.name)
-        if not case.delta and (is_metric or pair is None):
-            continue
-        opened.append(links[id(case)])
-        of_page = _drawn(case, comparison, pair, arch, told, opened[-1]) if pair and arch else []
-        fold = _fold(case, shown, of_page)
-        fold = replace(fold, id=opened[-1], open=len(opened) <= _OPEN_ON_A_PAGE)
+    comparison: Comparison,
+    shown: int | None,
+    links: Mapping[int, str],
+    paths: Mapping[str, PathPair],
+    arch: Arch | None,
+    *,
+    of_metrics: bool,
+) -> Iterator[Block]:
+    """Yields the folds of the rows that have a link, the largest changes of a count first."""
+    stretches: Stretches = {}
+    counted = [*sorted(comparison.cases, key=_size), *comparison.metrics]
+    for number, case in enumerate(case for case in counted if id(case) in links):
+        is_metric, pair, link = case.metric != INSTRUCTIONS, paths.get(case.name), links[id(case)]
+        drawn = _drawn(case, comparison, pair, arch, stretches, link) if pair and arch else []
+        fold = replace(_fold(case, shown, drawn), id=link, open=number < _OPEN_ON_A_PAGE)
         if case.delta and (not is_metric or (of_metrics and case.functions)):
-            folds += [InText([*([] if is_metric else purpose_blocks(case)), ""]), fold]
+            yield from (InText([*([] if is_metric else purpose_blocks(case)), ""]), fold)
         else:
-            folds.append(OnPage([fold]))
+            yield OnPage([fold])
+    times = comparison.distributions or {}
     for noisy in comparison.timed:
-        opened.append(links[id(noisy)])
         fold = _timed_fold(noisy, comparison, times.get(noisy.name, {}).get(noisy.metric))
-        folds.append(OnPage([replace(fold, id=opened[-1], open=True)]))
-    return folds, opened
+        yield OnPage([replace(fold, id=links[id(noisy)], open=True)])
 
 
 def _page_summary(rows: Sequence[Row]) -> str:
@@ -245,8 +229,8 @@ def _page_summary(rows: Sequence[Row]) -> str:
         return f"{row.name}: {_word(row)}, {amount} {row.metric}"
     counts = Counter(map(_word, rows))
     verdicts = (WORSE, BETTER, *_LAYOUT_WORDS.values(), UNDECIDED, SAME)
-    told = [f"{counts[verdict]} {verdict}" for verdict in verdicts if counts[verdict]]
-    return f"{', '.join(told)}, of {len(rows)}"
+    amounts = [f"{counts[verdict]} {verdict}" for verdict in verdicts if counts[verdict]]
+    return f"{', '.join(amounts)}, of {len(rows)}"
 
 
 def _drawn(
@@ -254,10 +238,10 @@ def _drawn(
     comparison: Comparison,
     pair: PathPair,
     arch: Arch,
-    told: Told,
+    stretches: Stretches,
     link: str,
 ) -> list[Block]:
-    """Draws both paths of a case; what an earlier one has told is shown there."""
+    """Draws both paths of a case; stretches that an earlier one has are shown there."""
     if row.metric != INSTRUCTIONS or (row.identical_path and row.verdict == SAME):
         return []
     scale = max(len(pair.old), len(pair.new))
@@ -268,7 +252,7 @@ def _drawn(
     )
     label = f"{row.name}: {' above, '.join(sizes)} below"
     drawing, left_out = charts.icicle(new, scale, label, old)
-    lines = list(hunks_once(pair.diff, _CONTEXT, told, link))
+    lines = list(hunks_once(pair.diff, _CONTEXT, stretches, link))
     diff = [*path_summary(pair.diff), Paths(pair.diff, change=row.delta, hunks=lines)]
     return [
         Chart(drawing, label + left_out, charts.CHANGE_KINDS),
@@ -305,10 +289,10 @@ def _timed_fold(
     row: TimedComparison, comparison: Comparison, sides: tuple[Distribution, Distribution] | None
 ) -> Fold:
     limits = {"noise floor": row.floor, "threshold": row.threshold, "would see": row.detectable}
-    told = [
+    texts = [
         f"{name} {numbers.percent(value)}" for name, value in limits.items() if value is not None
     ]
-    blocks: list[Block] = [f"{'; '.join([bare_change(row), *told])}."]
+    blocks: list[Block] = [f"{'; '.join([bare_change(row), *texts])}."]
     if sides:
         old, new = ({row.metric: side} for side in sides)
         blocks += time_blocks(row.name, comparison.old.kernel["spec"], old, new)
@@ -382,8 +366,7 @@ def _verdict(row: Row) -> str:
     if row.delta:
         percent = f", {numbers.change(row.delta, row.old)}" if row.old else ""
         return f"{unit} ({row.delta:+d}{percent}) {_word(row)}"
-    identical = ", identical path" if row.identical_path and row.verdict == SAME else ""
-    return f"{unit} {row.verdict}{identical}"
+    return f"{unit} {row.verdict}{_identical(row)}"
 
 
 def _word(row: Row) -> str:

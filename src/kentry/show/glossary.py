@@ -20,23 +20,19 @@ def meanings() -> dict[str, str]:
     return {term: meaning for terms, meaning in rows for term in terms.split(", ")}
 
 
-@cache
-def _terms() -> re.Pattern[str]:
-    longest_first = sorted(map(re.escape, meanings()), key=len, reverse=True)
-    return re.compile(rf"(?<![\w-])({'|'.join(longest_first)})(?![\w-])", re.IGNORECASE)
-
-
 def explainer() -> Callable[[object], Markup]:
     """Returns a function for one page: HTML of a text, each term explained where it comes first."""
-    told = set()
+    longest_first = sorted(map(re.escape, meanings()), key=len, reverse=True)
+    terms = re.compile(rf"(?<![\w-])({'|'.join(longest_first)})(?![\w-])", re.IGNORECASE)
+    known = set()
 
     def explained(text: object) -> Markup:
         html = Markup()
         # A split by a group: texts and terms alternately.
-        for at, part in enumerate(_terms().split(str(text))):
+        for at, part in enumerate(terms.split(str(text))):
             term = part.lower()
-            if at % 2 and term not in told:
-                told.add(term)
+            if at % 2 and term not in known:
+                known.add(term)
                 html += Markup('<abbr title="{}">{}</abbr>').format(meanings()[term], part)
             else:
                 html += escape(part)

@@ -78,10 +78,8 @@ def site(lines: Sequence[Line], title: str) -> Iterator[tuple[str, str]]:
 def _file(case: str) -> str:
     """A name that no case's name can lead out of the folder, and no two cases share."""
     plain = re.sub(r"[^a-z0-9_]+", "-", case.lower()).strip("-")[:60]
-    same = plain == case
-    return (
-        f"case-{plain if same else f'{plain}-{hashlib.sha256(case.encode()).hexdigest()[:8]}'}.html"
-    )
+    digest = "" if plain == case else f"-{hashlib.sha256(case.encode()).hexdigest()[:8]}"
+    return f"case-{plain}{digest}.html"
 
 
 def _releases(lines: Sequence[Line]) -> Iterator[_Release]:

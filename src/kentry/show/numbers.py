@@ -57,11 +57,14 @@ def change(delta: float, old: float, digits: int = 1) -> str:
     return f"{text} %"
 
 
-def percent(value: float | None, digits: int = 2) -> str:
-    """Returns a number of per cent with this many significant digits; "-" if it is not known."""
-    if value is None or not math.isfinite(value):
-        return "-"
-    return f"{significant(value, digits)} %"
+def percent(value: float | None) -> str:
+    """Returns a number of per cent with two significant digits; "-" if it is not known."""
+    return "-" if value is None or not math.isfinite(value) else f"{significant(value, 2)} %"
+
+
+def fraction(value: float | None) -> str:
+    """Returns a fraction in per cent, as percent() does."""
+    return percent(None if value is None else 100 * value)
 
 
 def fixed_percent(value: float, digits: int) -> str:

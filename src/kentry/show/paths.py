@@ -8,16 +8,9 @@ from typing import NamedTuple
 from kentry.results import annotation
 from kentry.results.caveats import unique
 from kentry.results.recording import SourceLine
+from kentry.show import provenance
 from kentry.show.beside import estimate_blocks, layout_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
-from kentry.show.provenance import (
-    badges,
-    kernel_lines,
-    kernel_name,
-    processor_lines,
-    side_facts,
-    versions,
-)
 from kentry.show.sections import InText, Notes, Paths, Section
 from kentry.show.table import plain
 
@@ -32,13 +25,14 @@ def annotation_layout(result: annotation.Annotation) -> Layout:
     """Lays out each path's calls, each in its parts, a line an instruction."""
     blocks: list[Block] = []
     for case in result.cases:
-        about = [*kernel_lines(result.kernel), *processor_lines(result.target)]
-        blocks += [*([""] if blocks else []), *about, ""]
+        blocks += [""] if blocks else []
+        blocks += provenance.kernel_lines(result.kernel)
+        blocks += [*provenance.processor_lines(result.target), ""]
         blocks += [*_case_blocks(case), Notes(case.caveats)]
     counts = ", ".join(f"{case.name}: {case.instructions}" for case in result.cases)
     return Layout(
         "annotation",
-        f"Path on {kernel_name(result.kernel)}",
+        f"Path on {provenance.kernel_name(result.kernel)}",
         f"kernel instructions of {counts}",
         blocks,
     )
@@ -83,30 +77,19 @@ def path_layout(comparison: annotation.PathComparison, context: int = 3) -> Layo
     changes = [
         f"{case.name}: {case.old} \u2192 {case.new} ({case.delta:+d})" for case in comparison.cases
     ]
-    blocks: list[Block] = [
-        InText(
-            [
-                *kernel_lines(old.kernel, "old: "),
-                *kernel_lines(new.kernel, "new: "),
-                *processor_lines(old.target, new.target),
-            ]
-        )
-    ]
+    blocks: list[Block] = [InText(provenance.side_lines(old, new))]
     for case, change in zip(comparison.cases, changes, strict=True):
         blocks += ["", Section(change, [*path_summary(case), Paths(case, context)])]
     blocks += layout_blocks(comparison.cases)
     notes = [*comparison.caveats, *(note for case in comparison.cases for note in case.caveats)]
-    title = f"Paths of {kernel_name(old.kernel)} and {kernel_name(new.kernel)}"
-    facts = side_facts(old, new)
     return Layout(
         "path-diff",
-        title,
+        f"Paths of {' and '.join(provenance.kernel_name(side.kernel) for side in (old, new))}",
         ", ".join(changes),
         blocks,
         unique(notes),
-        facts,
-        badges=badges(comparison.tool, old, new),
-        versions=versions(old, new),
+        **provenance.how_measured(comparison.tool, old, new),
+        versions=provenance.versions(old, new),
     )
 
 
@@ -164,33 +147,27 @@ class Again(NamedTuple):
 
 Hunk = Head | LeftOut | Line | Again
 # By what changes in a stretch, the case that shows it and where.
-Told = dict[tuple[object, ...], tuple[str, str]]
+Stretches = dict[tuple[object, ...], tuple[str, str]]
 
 
-def hunks_once(diff: annotation.PathDiff, context: int, told: Told, link: str) -> Iterator[Hunk]:
-    """Yields those of hunks() that `told` does not have yet, and where it has the others."""
-    stretch: list[Head | LeftOut | Line] = []
-
-    def end() -> Iterator[Hunk]:
-        match stretch:
-            case [Head() as head, *lines]:
-                changes = (
-                    (own.row.change, own.row.old and own.row.old.text, own.own.text, own.row.reason)
-                    for own in lines
-                    if isinstance(own, Line)
-                )
-                before = told.setdefault((head, *changes), (diff.name, link))
-                if before[1] != link:
-                    yield Again(head, *before)
-                    return
-        yield from stretch
-
+def hunks_once(
+    diff: annotation.PathDiff, context: int, shown: Stretches, link: str
+) -> Iterator[Hunk]:
+    """Yields those of hunks() that `shown` does not have yet, and where it has the others."""
+    stretches: list[list[Head | LeftOut | Line]] = [[]]
     for hunk in hunks(diff.rows, context):
         if isinstance(hunk, Head):
-            yield from end()
-            stretch = []
-        stretch.append(hunk)
-    yield from end()
+            stretches.append([])
+        stretches[-1].append(hunk)
+    for stretch in stretches:
+        if stretch and isinstance(head := stretch[0], Head):
+            lines = [(line.row, line.own) for line in stretch if isinstance(line, Line)]
+            changes = ((r.change, r.old and r.old.text, own.text, r.reason) for r, own in lines)
+            case, where = shown.setdefault((head, *changes), (diff.name, link))
+            if where != link:
+                yield Again(head, case, where)
+                continue
+        yield from stretch
 
 
 def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftOut | Line]:
@@ -198,26 +175,26 @@ def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftO
     changed = [at for at, row in enumerate(rows) if row.change != annotation.SAME]
     if not changed:
         return
-    # For each row where its function's stretch begins, and the stretch's head.
-    heads: list[tuple[int, Head]] = []
+    # For each row its stretch's head: one object a stretch, which others may equal.
+    heads: list[Head] = []
     for (function, part), same in groupby(rows, lambda row: (row.function, row.part)):
         stretch = list(same)
         added, removed = (
             sum(row.times for row in stretch if row.change == change)
             for change in (annotation.ADDED, annotation.REMOVED)
         )
-        heads += [(len(heads), Head(function, part, added, removed))] * len(stretch)
+        heads += [Head(function, part, added, removed)] * len(stretch)
     # What is the same in another function explains no change.
     shown = {
         near
         for at in changed
         for near in range(max(0, at - context), min(len(rows), at + context + 1))
-        if heads[near][0] == heads[at][0]
+        if heads[near] is heads[at]
     }
     # A line about one instruction would say less than the instruction.
     inside = range(1, len(rows) - 1)
-    shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] == heads[at + 1]}
-    head, last_source = -1, (False, "")
+    shown |= {at for at in inside if {at - 1, at + 1} <= shown and heads[at - 1] is heads[at + 1]}
+    head, last_source = None, (False, "")
     for is_shown, indexes in groupby(range(len(rows)), lambda at: at in shown):
         if not is_shown:
             last_source = (False, "")
@@ -227,10 +204,10 @@ def hunks(rows: Sequence[annotation.Row], context: int) -> Iterator[Head | LeftO
             yield LeftOut(sum(row.times for row in left), constants, list(names))
             continue
         for at in indexes:
-            row, (start, own_head) = rows[at], heads[at]
-            if start != head:
-                yield own_head
-                head, last_source = start, (False, "")
+            row = rows[at]
+            if heads[at] is not head:
+                yield (head := heads[at])
+                last_source = (False, "")
             # Each side has lines of its own.
             is_old = row.change in (annotation.REMOVED, annotation.MOVED_FROM)
             own = row.old if is_old else row.new

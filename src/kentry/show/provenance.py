@@ -7,8 +7,8 @@ Of a changelog's texts from outside what git, patch(1) and checkpatch.pl would m
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, chain
+from typing import Any, TypedDict
 
 from kentry.arch import ARCHES
 from kentry.arch.processors import MAX
@@ -34,15 +34,23 @@ _DIFF = re.compile(r"(?<!\S)(---|\+\+\+|@@)(?!\S)")
 # checkpatch.pl takes these for a commit named in the wrong form.
 _COMMIT = re.compile(r"(?i)(?<=\bcommit )[0-9a-f]{5,}\b|(?<!\S)[0-9a-f]{12,}(?![^\s\"'(\[])")
 
-Facts = list[tuple[str, str]]
+
+class HowMeasured(TypedDict):
+    """The parts of a Layout that say how its result was measured."""
+
+    facts: list[tuple[str, str]]
+    badges: list[str]
 
 
 def kernel_name(kernel: Mapping[str, Any]) -> str:
     """Returns which kernel, as far as a file says it: "debian:6.12 (arm64): Linux 6.12.95"."""
-    origin = kernel.get("origin")
+    return f"{kernel.get('spec', '?')} ({kernel.get('arch', '?')}): {_release(kernel)}"
+
+
+def _release(kernel: Mapping[str, Any]) -> str:
     release = f"Linux {kernel['release']}" if kernel.get("release") else "release not known"
-    release = origin.get("what", release) if isinstance(origin, dict) else release
-    return f"{kernel.get('spec', '?')} ({kernel.get('arch', '?')}): {release}"
+    origin = kernel.get("origin")
+    return str(origin.get("what", release)) if isinstance(origin, dict) else release
 
 
 def kernel_lines(kernel: Mapping[str, Any], label: str = "") -> list[str]:
@@ -50,6 +58,12 @@ def kernel_lines(kernel: Mapping[str, Any], label: str = "") -> list[str]:
     compiler = kernel.get("compiler")
     below = [f"{' ' * len(label)}{compiler}"] if compiler else []
     return [f"{label}{kernel_name(kernel)}", *below]
+
+
+def side_lines(old: OnTarget, new: OnTarget) -> list[Block]:
+    """Returns both kernels, and the processor or the two of them."""
+    kernels = [*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]
+    return [*kernels, *processor_lines(old.target, new.target)]
 
 
 def emulator_lines(measured: OnTarget) -> list[Block]:
@@ -148,25 +162,24 @@ def repeat(command: str, sides: Sequence[OnTarget], cases: Iterable[str]) -> str
     return shlex.join([*words, "--case", ",".join(cases)])
 
 
-def kernel_facts(measured: OnTarget) -> Facts:
-    """Returns what was measured on what, as (name, value)."""
-    sources = ((measured.kernel, _OF_KERNEL), (measured.target, _OF_TARGET))
-    facts = [("kernel", kernel_name(measured.kernel))]
-    for source, keys in sources:
-        facts += [(key.replace("_", " "), str(source[key])) for key in keys if source.get(key)]
-    return facts
+def how_measured(tool: Mapping[str, str], *sides: OnTarget) -> HowMeasured:
+    """Returns what a page's head and its end say of one kernel, or of an old and a new one."""
+    return {"facts": kernel_facts(*sides), "badges": badges(tool, *sides)}
 
 
-def side_facts(old: OnTarget, new: OnTarget) -> Facts:
-    """Returns the facts of both sides: once where they are the same."""
-    before, after = dict(kernel_facts(old)), dict(kernel_facts(new))
-    facts = []
-    for name in dict.fromkeys([*before, *after]):
-        values = before.get(name, "not known"), after.get(name, "not known")
-        if values[0] == values[1]:
-            facts.append((name, values[0]))
-        else:
-            facts += [(f"{name}, old", values[0]), (f"{name}, new", values[1])]
+def kernel_facts(*sides: OnTarget) -> list[tuple[str, str]]:
+    """Returns what was measured on what, as (name, value); what both sides have is there once."""
+    known = []
+    for side in sides:
+        own = {"kernel": kernel_name(side.kernel)}
+        for source, keys in ((side.kernel, _OF_KERNEL), (side.target, _OF_TARGET)):
+            own |= {key.replace("_", " "): str(source[key]) for key in keys if source.get(key)}
+        known.append(own)
+    facts: list[tuple[str, str]] = []
+    for name in dict.fromkeys(chain(*known)):
+        values = [own.get(name, "not known") for own in known]
+        same = len(set(values)) == 1
+        facts += zip([name] if same else [f"{name}, old", f"{name}, new"], values, strict=False)
     return facts
 
 
@@ -176,20 +189,40 @@ def harmless(text: str) -> str:
 
 
 def provenance_blocks(
-    sides: Mapping[str, OnTarget], facts: Iterable[str], *, counted: bool = True
+    sides: Mapping[str, OnTarget],
+    what: str,
+    facts: Iterable[str],
+    notes: Iterable[Caveat],
+    axes: Collection[str] = (INSTRUCTIONS,),
+    *,
+    counted: bool = True,
 ) -> list[Block]:
-    """The list: kentry's version, then an item a fact; a second line of a fact is not wrapped."""
+    """The list: kentry's version, then an item a fact; a second line of a fact is not wrapped.
+
+    `what` each side is, what was measured besides the `facts`, what was not of the `axes`
+    instructions and time, and on which architectures, then the notes.  Times alone are not
+    `counted`: their emulator says nothing of them.
+    """
     tools = dict.fromkeys(f"{side.tool['name']} {side.tool['version']}" for side in sides.values())
+    measured, not_time = [side.kernel["arch"] for side in sides.values()], caveats.not_time()
+    absent = [axis for axis in (INSTRUCTIONS, "time") if axis not in axes]
+    others = [name for name in ARCHES if name not in measured]
+    more = f", other architectures: {', '.join(others)}" if others else ""
+    texts = dict.fromkeys(note["text"] for note in notes if note["kind"] != not_time["kind"])
     blocks: list[Block] = [f"How it was measured ({', '.join(map(plain, tools))}):"]
-    for fact in [*([caveats.not_time()["text"]] if counted else []), *facts]:
+    for fact in (
+        *([not_time["text"]] if counted else []),
+        *_facts_of_sides(sides, what, emulated=counted),
+        *facts,
+        f"not measured: {', '.join([*absent, 'cache misses'])}{more}",
+        *(harmless(f"note: {text}") for text in texts),
+    ):
         sentence, _, below = fact.partition("\n")
         blocks += [Prose(sentence, "- "), *([f"  {below}"] if below else [])]
     return blocks
 
 
-def facts_of_sides(
-    sides: Mapping[str, OnTarget], what: str, *, emulated: bool = True
-) -> Iterator[str]:
+def _facts_of_sides(sides: Mapping[str, OnTarget], what: str, *, emulated: bool) -> Iterator[str]:
     """Kernel, config, compiler and emulator: each once if it is the same on all sides."""
     labels = (what, "config", "compiler", "emulator", "processor")
     facts: dict[str, dict[str, str]] = {label: {} for label in labels}
@@ -241,9 +274,7 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
         name = harmless(f"unpacked tree {origin['unpacked']}")
     else:
         name = harmless(kernel["spec"])
-    release = f"Linux {kernel['release']}" if kernel["release"] else "release not known"
-    release = harmless(origin.get("what", release))
-    return f"{name}, {release}, {harmless(kernel['arch'])}"
+    return f"{name}, {harmless(_release(kernel))}, {harmless(kernel['arch'])}"
 
 
 def window_facts(counted: Sequence[tuple[int, int]]) -> list[str]:
@@ -255,17 +286,3 @@ def window_facts(counted: Sequence[tuple[int, int]]) -> list[str]:
     spread = sum(agreeing < windows for agreeing, windows in counted)
     agree = f"a spread in {spread} of {len(counted)} counts" if spread else "zero spread"
     return [f"{windows} windows a case, {agree}"]
-
-
-def not_measured_fact(measured: Collection[str], axes: Collection[str] = (INSTRUCTIONS,)) -> str:
-    """Returns what was not measured: of instructions, time and cache misses, and architectures."""
-    others = [name for name in ARCHES if name not in measured]
-    more = f", other architectures: {', '.join(others)}" if others else ""
-    absent = [word for word in (INSTRUCTIONS, "time") if word not in axes]
-    return f"not measured: {', '.join([*absent, 'cache misses'])}{more}"
-
-
-def caveat_facts(notes: Iterable[Caveat]) -> list[str]:
-    """Returns a sentence for each caveat except "not time", which begins the list."""
-    texts = dict.fromkeys(n["text"] for n in notes if n["kind"] != caveats.not_time()["kind"])
-    return [harmless(f"note: {text}") for text in texts]

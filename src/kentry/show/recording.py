@@ -13,19 +13,10 @@ from kentry.results.case_name import CaseName, State
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import CaseComparison, Distribution, cells_of, without_use
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
-from kentry.show import charts
+from kentry.show import charts, provenance
 from kentry.show.beside import estimate_blocks, miss_blocks, part_table, recording_context_blocks
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
-from kentry.show.numbers import per_call, percent, share, with_interval
-from kentry.show.provenance import (
-    badges,
-    emulator_lines,
-    kernel_facts,
-    kernel_lines,
-    kernel_name,
-    repeat,
-    versions,
-)
+from kentry.show.numbers import fraction, per_call, share, with_interval
 from kentry.show.sections import Chart, Deltas, Fold, InText, OnPage, Section
 
 _FIRMWARE = "firmware_instructions"
@@ -59,7 +50,7 @@ def recording_layout(
     if 0 < with_state <= _STATES_COMPARED:
         counts += _added_blocks(added)
     blocks: list[Block] = [
-        InText([*kernel_lines(recording.kernel), *emulator_lines(recording)]),
+        InText([*provenance.kernel_lines(recording.kernel), *provenance.emulator_lines(recording)]),
         Section("Cases", counts),
     ]
     if models := [*estimate_blocks(every), *miss_blocks(every)]:
@@ -83,14 +74,13 @@ def recording_layout(
     ]
     return Layout(
         "recording",
-        kernel_name(recording.kernel),
+        provenance.kernel_name(recording.kernel),
         ", ".join(amounts),
         blocks,
         [*recording.caveats, *case_caveats(every)],
-        kernel_facts(recording),
-        badges=badges(recording.tool, recording),
-        versions=versions(recording),
-        command=repeat("record", [recording], [case.name for case in every]),
+        **provenance.how_measured(recording.tool, recording),
+        versions=provenance.versions(recording),
+        command=provenance.repeat("record", [recording], [case.name for case in every]),
     )
 
 
@@ -113,11 +103,9 @@ def _case_table(
     cases: Iterable[CaseResult], floor: Mapping[str, int], numbers: Mapping[str, int]
 ) -> Table:
     firmware = any(case.metrics[_FIRMWARE].value for case in cases if _FIRMWARE in case.metrics)
-    columns = [text_column("case"), Column("instructions")]
-    columns += [Column("x floor")] if floor else []
-    columns += [Column("firmware")] if firmware else []
-    columns += [Column("windows"), text_column("other windows", wraps=True)]
-    table = Table(columns, keys=2)
+    heads = ["instructions", *["x floor"] * bool(floor), *["firmware"] * firmware, "windows"]
+    others = text_column("other windows", wraps=True)
+    table = Table([text_column("case"), *map(Column, heads), others], keys=2)
     for case in cases:
         count, below = case.metrics[INSTRUCTIONS], case.metrics.get(_FIRMWARE)
         name = Cell(case.name, link=f"case-{numbers[case.name]}")
@@ -272,8 +260,8 @@ def _time_table(cases: Iterable[CaseResult]) -> Table:
     for case in cases:
         for metric, timed in case.noisy.items():
             value, interval = with_interval(timed.value, timed.interval)
-            shares = (None if x is None else 100 * x for x in (timed.floor, timed.detectable))
-            table.row(case.name, metric, value, timed.unit, interval, *map(percent, shares))
+            limits = map(fraction, (timed.floor, timed.detectable))
+            table.row(case.name, metric, value, timed.unit, interval, *limits)
     return table
 
 
@@ -293,10 +281,10 @@ def time_blocks(
             label = f"{kernel}, {case}, {metric}: {value} {timed.unit} {interval}"
             drawing = charts.spread(timed, label, other)
             level = f" ({100 * timed.confidence:.4g} %)" if timed.confidence else ""
-            floor = percent(None if timed.floor is None else 100 * timed.floor)
             caption = (
                 f"Each process of the run. The line is the interval{level}, the band the noise"
-                f" floor ({floor} of the value). {len(timed.values)} processes; {timed.estimator}."
+                f" floor ({fraction(timed.floor)} of the value). {len(timed.values)} processes;"
+                f" {timed.estimator}."
             )
             blocks.append(Chart(drawing, caption))
         if timed.absent:

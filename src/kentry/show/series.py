@@ -3,31 +3,14 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from operator import attrgetter
 
-from kentry.results import caveats
+from kentry.results import caveats, studies
 from kentry.results.annotation import PathDiff
 from kentry.results.case_name import CaseName
 from kentry.results.caveats import Caveat
-from kentry.results.studies import (
-    NO_APPLY,
-    NO_BOOT,
-    NO_BUILD,
-    PatchRow,
-    ProgramChange,
-    Series,
-    SeriesColumn,
-)
-from kentry.results.studies import Cell as SeriesCell
+from kentry.results.studies import PatchRow, ProgramStep, Series, SeriesColumn
 from kentry.results.workload import ENTRY
-from kentry.show import charts
-from kentry.show.beside import (
-    SUM_NOTE,
-    counted,
-    cycle_range,
-    series_estimate_blocks,
-    series_metric_blocks,
-)
+from kentry.show import beside, charts
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.comparison import event_change
 from kentry.show.numbers import change, signed
@@ -43,7 +26,11 @@ PREFERRED = ("getppid", ENTRY)
 # How many changes the heading of a closed patch names.
 _TAGS = 3
 
-_WORDS = {NO_APPLY: "does not apply", NO_BUILD: "does not build", NO_BOOT: "does not boot"}
+_WORDS = {
+    studies.NO_APPLY: "does not apply",
+    studies.NO_BUILD: "does not build",
+    studies.NO_BOOT: "does not boot",
+}
 _SUBJECT_WIDTH = 21
 # A case's name is shortened to this width, so that there is always room for subjects.
 _TITLE = 40
@@ -51,10 +38,12 @@ _TITLE = 40
 _WARNINGS = 5
 # More patches are drawn as a line: their bars would be too narrow to see.
 _BARS = 150
-# Spreads that are named one by one; further ones are counted.
+# Spreads that are named one by one; further ones are beside.counted.
 _SPREAD_NAMED = 6
 # A longer command line is "the program" in a heading.
 _PROGRAM = 30
+# Of a change of a program, in per cent.
+_SHARES = ("of_kernel", "of_all")
 
 
 def series_layout(
@@ -65,7 +54,7 @@ def series_layout(
 ) -> Layout:
     """Lays out a series; `functions` adds those of each step, `paths` of a patch are for a page."""
     groups = grouped(series)[0]
-    of_rows: list[Block] = [*_problem_blocks(series)]
+    of_rows = list(_problem_blocks(series))
     for row in series.rows if functions else ():
         for column in groups:
             cell = row.cases.get(column.name)
@@ -78,7 +67,7 @@ def series_layout(
         kernels += [*kernel_lines(base.kernel, "base: "), *processor_lines(base.target)]
     drawn = [chart for column, same in groups.items() if (chart := _chart(series, column, same))]
     folds = [_fold(row, series, paths or {}) for row in series.rows if row.patch or row.problems]
-    metrics = series_metric_blocks(series, groups)
+    metrics = beside.series_metric_blocks(series, groups)
     facts = list(series.origin.items())
     for arch, base in series.base.items():
         of = f", {arch}" if len(series.base) > 1 else ""
@@ -91,7 +80,7 @@ def series_layout(
             InText(kernels),
             Section("Patches", ["", series_table(series), *metrics, "", *summary_blocks(series)]),
             *program_blocks(series),
-            *series_estimate_blocks(series, groups),
+            *beside.series_estimate_blocks(series, groups),
             InText(of_rows),
             OnPage([Section("The count, patch by patch", drawn)] if drawn else []),
             OnPage([Section("What each patch changes", folds)]),
@@ -113,28 +102,21 @@ def program_blocks(series: Series) -> Iterator[Block]:
         program = program_name(base.program)
         name = program if len(program) <= _PROGRAM else "the program"
         of = f" ({arch})" if len(series.programs) > 1 else ""
-        steps = [(row, row.program.get(arch)) for row in series.rows if row.patch]
+        patches = [row for row in series.rows if row.patch]
+        known = [row.program[arch] for row in patches if row.program.get(arch)]
+        kinds = {"entry and exit": "entry"}
         # Most patches change entry and exit alone.
-        kinds = [attrgetter("entry"), attrgetter("whole")]
-        kinds = kinds[: 1 + any(step and step.whole != step.entry for _, step in steps)]
-        table = Table(
-            [
-                Column(),
-                text_column(f"gives {name}", most=_SUBJECT_WIDTH),
-                *(
-                    Column(what, group=head)
-                    for head, _ in zip(("entry and exit", "all that changed"), kinds, strict=False)
-                    for what in ("instructions", "of kernel", "of all")
-                ),
-            ],
-            keys=2,
-        )
-        for row, step in steps:
-            cells = [cell for kind in kinds for cell in _shares([kind(step)] if step else [])]
+        if any(step.whole != step.entry for step in known):
+            kinds["all that changed"] = "whole"
+        heads = ("instructions", "of kernel", "of all")
+        columns = [Column(head, group=kind) for kind in kinds for head in heads]
+        title = text_column(f"gives {name}", most=_SUBJECT_WIDTH)
+        table = Table([Column(), title, *columns], keys=2)
+        for row in patches:
+            step = row.program.get(arch)
+            cells = _shares([step] if step else [], kinds.values())
             table.row(row.patch, Cell(row.subject, link=f"patch-{row.patch}"), *cells)
-        known = [step for _, step in steps if step]
-        sums = [cell for kind in kinds for cell in _shares(list(map(kind, known)))]
-        table.row("", "all", *sums)
+        table.row("", "all", *_shares(known, kinds.values()))
         seeds = ", ".join(map(str, base.seeds))
         about = (
             f"{program}{of}: {base.instructions} instructions, {base.kernel_instructions} of the"
@@ -145,27 +127,29 @@ def program_blocks(series: Series) -> Iterator[Block]:
         column = next((c for c in series.columns if (c.case, c.arch) == (ENTRY, arch)), None)
         if column and series.totals[column.name]:
             kernel, whole = (
-                f"{sum(getattr(step.entry, share) for step in known):+.2f} %"
-                for share in ("of_kernel", "of_all")
+                f"{sum(getattr(step.entry, share) for step in known):+.2f} %" for share in _SHARES
             )
-            blocks += [
-                "",
-                Prose(
-                    f"{signed(series.totals[column.name])} an entry is {kernel} of all kernel"
-                    f" instructions and {whole} of all of {name}"
-                ),
-            ]
+            text = (
+                f"{signed(series.totals[column.name])} an entry is {kernel} of all kernel"
+                f" instructions and {whole} of all of {name}"
+            )
+            blocks += ["", Prose(text)]
         yield Section(f"What it gives {name}{of}", blocks)
 
 
-def _shares(changes: Sequence[ProgramChange]) -> list[object]:
-    """The cells of a sum; of nothing where nothing is known."""
-    if not changes:
-        return [None, "", ""]
-    count = sum(change.instructions for change in changes)
-    shares = [sum(getattr(one, share) for one in changes) for share in ("of_kernel", "of_all")]
-    kind = WORSE if count > 0 else BETTER if count else ""
-    return [Cell(signed(count), kind), *(f"{share:+.2f} %" if count else "" for share in shares)]
+def _shares(steps: Sequence[ProgramStep], kinds: Iterable[str]) -> Iterator[object]:
+    """Yields the cells of a sum, three a kind; of nothing where nothing is known."""
+    for kind in kinds:
+        changes = [getattr(step, kind) for step in steps]
+        count = sum(change.instructions for change in changes)
+        yield Cell(signed(count), _verdict(count)) if changes else None
+        for share in _SHARES:
+            total = sum(getattr(change, share) for change in changes)
+            yield f"{total:+.2f} %" if count else ""
+
+
+def _verdict(step: int) -> str:
+    return WORSE if step > 0 else BETTER if step < 0 else ""
 
 
 def _problem_blocks(series: Series) -> Iterator[Block]:
@@ -185,22 +169,23 @@ def _page_summary(series: Series, groups: Iterable[SeriesColumn]) -> str:
     changed: dict[str, str] = {}
     for column in groups:
         if total := series.totals.get(column.name):
-            first = _first(series, column.name) or 0
+            first = _first(series, column.name)
             text = f"{column.name}: {first} \u2192 {first + total} ({signed(total)})"
             changed.setdefault(column.arch, text)
     counts = {"patches": len(patches), "identical": identical, "without all numbers": bad}
-    told = [f"{count} {what}" for what, count in counts.items() if count]
-    return ", ".join([*(changed.values() or ["no count changed"]), *told])
+    amounts = [f"{count} {what}" for what, count in counts.items() if count]
+    return ", ".join([*(changed.values() or ["no count changed"]), *amounts])
 
 
-def _first(series: Series, name: str) -> int | None:
+def _first(series: Series, name: str) -> int:
+    """Returns the count before the first step that is known; 0 where none is."""
     first = next((row.cases[name] for row in series.rows if name in row.cases), None)
-    return first.instructions - first.step if first else None
+    return first.instructions - first.step if first else 0
 
 
 def _chart(series: Series, column: SeriesColumn, same: Sequence[SeriesColumn]) -> Chart | None:
     name, base = column.name, _first(series, column.name)
-    if base is None or not any(row.cases[name].step for row in series.rows if name in row.cases):
+    if not any(row.cases[name].step for row in series.rows if name in row.cases):
         return None
     bars = []
     for row in (row for row in series.rows if row.patch):
@@ -250,7 +235,7 @@ def _fold(row: PatchRow, series: Series, paths: Mapping[tuple[int, str], PathDif
     return Fold(title, blocks, f"patch-{row.patch}", tags=tags)
 
 
-def _cell_blocks(names: Sequence[str], cell: SeriesCell, case: str) -> Iterator[Block]:
+def _cell_blocks(names: Sequence[str], cell: studies.Cell, case: str) -> Iterator[Block]:
     if cell.functions:
         # Beside the count of several columns the functions that did not change would differ.
         old = cell.instructions - cell.step
@@ -260,7 +245,9 @@ def _cell_blocks(names: Sequence[str], cell: SeriesCell, case: str) -> Iterator[
         yield event_change(event, case)
     metrics = [f"{key} {signed(metric.step)}" for key, metric in cell.metrics.items() if metric]
     yield ", ".join(metrics)
-    cycles = [f"{cycle_range(estimate)} on {estimate.core}" for estimate in cell.estimates or ()]
+    cycles = [
+        f"{beside.cycle_range(estimate)} on {estimate.core}" for estimate in cell.estimates or ()
+    ]
     if cycles:
         yield f"Cycles by scheduling models, not measured: {'; '.join(cycles)}."
 
@@ -297,7 +284,7 @@ def series_table(series: Series) -> Table:
         columns += [Column(name, group=title) for name in ("count", "step", "total")]
     warned = any(row.warnings for row in series.rows)
     columns += [Column("warnings", group="new")] * warned
-    layout = Table(columns, keys=2, filters=True)
+    table, is_sum = Table(columns, keys=2, filters=True), False
     for row in series.rows:
         cells: list[object] = []
         for column in groups:
@@ -308,13 +295,13 @@ def series_table(series: Series) -> Table:
                 cells += [cell.instructions, "", ""]
             else:
                 step = "identical" if row.identical_path else signed(cell.step)
-                kind = WORSE if cell.step > 0 else BETTER if cell.step < 0 else ""
-                count = counted(cell.instructions, cell)
-                cells += [count, Cell(step, kind), signed(cell.total)]
+                count = beside.counted(cell.instructions, cell)
+                cells += [count, Cell(step, _verdict(cell.step)), signed(cell.total)]
+            is_sum |= bool(cell and cell.sum_of_contexts)
         subject = Cell(row.subject, link=f"patch-{row.patch}") if row.patch else "Baseline"
         new = _warnings(series, row)
         cells += [Cell(str(len(new)), WORSE) if new else ""] * warned
-        layout.row(row.patch, subject, *cells)
+        table.row(row.patch, subject, *cells)
         reasons = []
         for arch, problem in row.problems.items():
             status = _WORDS.get(problem.status, problem.status)
@@ -322,15 +309,10 @@ def series_table(series: Series) -> Table:
             reasons.append((arch, f"{status}: {sentence}"))
         more = [f"and {len(new) - _WARNINGS} more new warnings"] if len(new) > _WARNINGS else []
         for text in [*_by_arch(series, reasons), *new[:_WARNINGS], *more]:
-            layout.note(text)
-    if any(
-        row.cases[column.name].sum_of_contexts
-        for row in series.rows
-        for column in groups
-        if column.name in row.cases
-    ):
-        layout.note(SUM_NOTE)
-    return layout
+            table.note(text)
+    if is_sum:
+        table.note(beside.SUM_NOTE)
+    return table
 
 
 def _warnings(series: Series, row: PatchRow) -> list[str]:
@@ -377,7 +359,7 @@ def summary_blocks(series: Series) -> list[Block]:
         up_to = f" up to patch {rows[-1].patch}" if rows[-1] is not series.rows[-1] else ""
         share = f", {change(new - old, old)} of the baseline" if old and new != old else ""
         name = f"{column.name}{CaseName.parse(column.case).calls_note}"
-        count = counted(new, last)
+        count = beside.counted(new, last)
         sentences.append(f"Total{up_to}: {name} {old} -> {count} ({signed(new - old)}{share})")
     return [*_event_blocks(series), *map(Prose, sentences)]
 

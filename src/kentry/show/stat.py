@@ -9,7 +9,7 @@ from kentry.results.case_name import WARM, WITH_CODE, CaseName
 from kentry.results.comparison import TimedComparison, decimals
 from kentry.results.recording import CaseResult, NoisyMetric, Recording
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
-from kentry.show.numbers import change_with_interval, fixed, level, percent, significant
+from kentry.show.numbers import change_with_interval, fixed, fraction, level, percent, significant
 from kentry.stats import CONFIDENCE
 from kentry.stats.exact import SAME, UNDECIDED
 from kentry.time.measurements import LOOP, NS, SHARES, Ending, Tail
@@ -35,7 +35,8 @@ def stat_blocks(cases: Sequence[CaseResult], absent: Mapping[str, str]) -> list[
     for case in cases:
         time = case.noisy[NS]
         counts = [_value(case.noisy[name])[0] if name in case.noisy else None for name in counters]
-        table.row(case.name, *_value(time), _share(time.floor), _share(time.detectable), *counts)
+        limits = (fraction(x).removesuffix(" %") for x in (time.floor, time.detectable))
+        table.row(case.name, *_value(time), *limits, *counts)
     first = cases[0].noisy[NS]
     confidence = level(first.confidence) if first.confidence else "no"
     boots = len({process.boot for process in first.samples})
@@ -155,10 +156,6 @@ def _values(row: TimedComparison) -> tuple[str, str]:
         return f"{middle / root:g}", f"{middle * root:g}"
     digits = max(0, decimals((high - low) / 200 * middle, 3))
     return fixed(middle / root, digits), fixed(middle * root, digits)
-
-
-def _share(share: float | None) -> str | None:
-    return None if share is None or not math.isfinite(share) else significant(100 * share, 2)
 
 
 def stat_layout(

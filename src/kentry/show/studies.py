@@ -6,24 +6,18 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import chain
 from typing import Literal
 
 from kentry.results import studies
 from kentry.results.caveats import some
 from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS
-from kentry.show import charts
+from kentry.show import charts, provenance
 from kentry.show.beside import counts_text, without_model_notes
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, number, signed, significant
-from kentry.show.provenance import (
-    badges,
-    emulator_lines,
-    kernel_facts,
-    kernel_lines,
-    kernel_name,
-    processor_lines,
-)
+from kentry.show.provenance import how_measured, kernel_lines, kernel_name
 from kentry.show.sections import Chart, Deltas, Detail, Drawn, Fold, InText, Notes, OnPage, Section
 from kentry.show.table import line_width
 
@@ -64,9 +58,10 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
         text = f"{other.case}: from {values}, {_change(other.delta, other.good)}"
         own = [Prose(text), *_answer_blocks(other, other.unit, shown), Notes(other.caveats)]
         changes += ["", Section(other.case, own)]
-    named = "; ".join(f'{c.commit[:_NAME]} ("{c.subject}")' for c in bisection.culprits)
-    explains = f"{named}, {bisection.explained:+.6g} {unit}"
-    suspected = "Several commits are suspect." if bisection.suspects else "No commit was found."
+    summary = "Several commits are suspect." if bisection.suspects else "No commit was found."
+    if bisection.culprits:
+        named = "; ".join(f'{c.commit[:_NAME]} ("{c.subject}")' for c in bisection.culprits)
+        summary = f"{named}, {bisection.explained:+.6g} {unit}"
     by_meter = "meter" in bisection.origin
     counts = Counter(step.status for step in bisection.steps)
     statuses = _BY_METER if by_meter else _STATUS
@@ -79,7 +74,7 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
     return Layout(
         "bisection",
         f"Bisection of {bisection.case} ({bisection.arch})",
-        explains if bisection.culprits else suspected,
+        summary,
         [
             Prose(
                 f"{bisection.origin['tree']} ({_where(bisection)}): {bisection.case} from"
@@ -328,8 +323,7 @@ def ablation_layout(
     config = [] if of_mitigations else [f"config {origin.get('config', '?')}{sets}"]
     what = "mitigation" if of_mitigations else "option"
     # A file says which cases were measured by what it has of them.
-    of_rows = dict.fromkeys(name for row in ablation.rows for name in row.cases)
-    names = list(ablation.cases) or list(of_rows)
+    names = list(ablation.cases or dict.fromkeys(chain(*(row.cases for row in ablation.rows))))
     # Cases to which every option adds the same, by their additions; then by the first of them.
     same: dict[tuple[int | None, ...], list[str]] = {}
     for name in names:
@@ -344,8 +338,7 @@ def ablation_layout(
         for name in shown
         if groups[name]
     ]
-    left = [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]
-    if left:
+    if left := [name for first in list(groups)[_CASES_SHOWN:] for name in (first, *groups[first])]:
         others.append(f"Not shown (--case shows them): {', '.join(left)}.")
     problems = [f"{row.option}: {row.problem}" for row in ablation.rows if row.problem]
     marks = []
@@ -357,9 +350,8 @@ def ablation_layout(
         marks.append('Options after "with" are on in both kernels of that row.')
     if ablation.passed_over:
         marks.append(f"Not options of this source: {', '.join(ablation.passed_over)}.")
-    for sentences in (others, problems, marks):
-        blocks += [""] if sentences else []
-        blocks += [Prose(sentence) for sentence in sentences]
+    for sentences in filter(None, (others, problems, marks)):
+        blocks += ["", *map(Prose, sentences)]
     for row in ablation.rows if functions else ():
         added = row.cases.get(names[0])
         if added and added.functions:
@@ -371,13 +363,12 @@ def ablation_layout(
         f"What {'' if of_mitigations else 'config '}{what}s add: {kernel_name(base.kernel)}",
         f"{known} of {len(ablation.rows)} {what}s measured on {len(names)} cases",
         [
-            InText([*kernel_lines(base.kernel), *config, *emulator_lines(base), ""]),
+            InText([*kernel_lines(base.kernel), *config, *provenance.emulator_lines(base), ""]),
             Section(f"{what.capitalize()}s", blocks),
             OnPage([Section("Where", folds)]),
         ],
         ablation.caveats,
-        kernel_facts(base),
-        badges=badges(ablation.tool, base),
+        **how_measured(ablation.tool, base),
     )
 
 
@@ -414,11 +405,13 @@ def _rows(
 def check_layout(check: studies.Check) -> Layout:
     """Lays out the budgets; of --update what it changed instead of verdicts."""
     measured, baseline = check.measured, check.baseline
-    lines: list[Block] = [*kernel_lines(measured.kernel), *processor_lines(measured.target)]
-    facts = [*kernel_facts(measured), ("budgets", check.budgets)]
+    lines: list[Block] = [*kernel_lines(measured.kernel)]
+    lines += provenance.processor_lines(measured.target)
+    how = how_measured(check.tool, measured)
+    how["facts"].append(("budgets", check.budgets))
     if baseline:
         lines += kernel_lines(baseline.kernel, "baseline: ")[:1]
-        facts.append(("baseline", kernel_name(baseline.kernel)))
+        how["facts"].append(("baseline", kernel_name(baseline.kernel)))
     budgets: list[Block] = [InText([Prose(summary(check)), ""]), _table(check)]
     broken = [*check.of_verdict(studies.OVER), *check.of_verdict(studies.UNDECIDED)]
     return Layout(
@@ -430,30 +423,24 @@ def check_layout(check: studies.Check) -> Layout:
             Section("Budgets", budgets if check.written is None else _changes(check)),
         ],
         without_model_notes(check.caveats, cycles=False),
-        facts,
         lead=[Prose(f"{row.name} {row.metric}: {row_sentence(row)}") for row in broken],
-        badges=badges(check.tool, measured),
+        **how,
     )
 
 
 def summary(check: studies.Check) -> str:
     """Returns how many budgets there are, and how many of them do not hold: a sentence."""
-    total = len(check.rows)
-    counts = {
-        word: len(check.of_verdict(word))
-        for word in (studies.OVER, studies.UNDECIDED, studies.WITHIN)
-    }
+    total, counts = len(check.rows), Counter(row.verdict for row in check.rows)
     if counts[studies.WITHIN] == total:
         return "The budget holds." if total == 1 else f"All {total} budgets hold."
-    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    verdicts = (studies.OVER, studies.UNDECIDED, studies.WITHIN)
+    parts = ", ".join(f"{counts[word]} {word}" for word in verdicts if counts[word])
     return f"Of {total} budget{'s' if total > 1 else ''}: {parts}."
 
 
 def row_sentence(row: studies.CheckRow) -> str:
     """Returns a row in words: "312 instructions, at most 310: over by 2"."""
-    phrases = []
-    if row.value is not None:
-        phrases.append(f"{_measured(row)} {row.unit}")
+    phrases = [f"{_measured(row)} {row.unit}"] if row.value is not None else []
     if row.limit is not None:
         of = f" ({row.budget} of {number(row.baseline)})" if row.baseline is not None else ""
         phrases.append(f"at most {number(row.limit)}{of}")
@@ -501,11 +488,10 @@ def _verdict(row: studies.CheckRow) -> str:
 def _changes(check: studies.Check) -> list[Block]:
     columns = [text_column("case", most=40), text_column("metric"), *map(Column, ("old", "new"))]
     table = Table([*columns, text_column("in")], width=_ROW)
-    blocks: list[Block] = [Prose(f"written: {file}") for file in check.written or ()]
     for row in check.changes:
         table.row(row.name, row.metric, number(row.old), number(row.new), row.file)
-    blocks += ["", table] if check.changes else ["no number changed"]
-    blocks += [
-        Prose(f"not renewed: {row.name} {row.metric}: {row.reason}") for row in check.not_renewed
+    return [
+        *(Prose(f"written: {file}") for file in check.written or ()),
+        *(["", table] if check.changes else ["no number changed"]),
+        *(Prose(f"not renewed: {r.name} {r.metric}: {r.reason}") for r in check.not_renewed),
     ]
-    return blocks

@@ -86,11 +86,11 @@ def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 3].rstrip() + "..."
 
 
-def wrapped(text: str, first: str = "", then: str = "  ", width: int | None = None) -> list[str]:
+def wrapped(text: str, first: str = "", then: str = "  ", width: int = WIDTH) -> list[str]:
     """Returns the lines of a sentence, of 75 columns at most; no hyphen is broken, nor "12 %"."""
     lines = textwrap.wrap(
         plain(text).replace(" %", "\xa0%"),
-        WIDTH if width is None else width,
+        width,
         initial_indent=first,
         subsequent_indent=then,
         break_on_hyphens=False,

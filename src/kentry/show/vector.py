@@ -304,10 +304,10 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
     notes = msgspec.convert([note for trace in traces for note in trace.caveats], list[Caveat])
     of_page.append(Section("What to know beside the numbers", [Notes(unique(notes))]))
     blocks.append(OnPage(of_page))
-    facts = []
-    for trace in traces:
-        kernel = f"{trace.kernel.get('spec', '')} ({trace.kernel.get('arch', '')})"
-        facts.append((f"trace {trace.trace}", kernel))
+    facts = [
+        (f"trace {own.trace}", f"{own.kernel.get('spec', '')} ({own.kernel.get('arch', '')})")
+        for own in traces
+    ]
     facts.append(("cost table", f"{costs.name}, {unit}"))
     title = f"Vector policies on {', '.join(names)}"
     summary = answer[0].text if answer else ""

@@ -2,21 +2,13 @@
 """The layout of a workload: a row a kind of entry, the functions of the largest ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 from kentry.results.recording import Command
 from kentry.results.workload import ENTRIES, FAULT, INTERRUPT, SYSCALL, USER, Row, Workload
-from kentry.show import charts
+from kentry.show import charts, provenance
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, per_call, share
-from kentry.show.provenance import (
-    badges,
-    emulator_lines,
-    kernel_facts,
-    kernel_lines,
-    kernel_name,
-    processor_lines,
-)
 from kentry.show.sections import Chart, Fold, InText, OnPage, Section
 
 # Columns of a line: names of system calls beside seven numbers need more than a mail has.
@@ -34,40 +26,31 @@ _COLOURS = {
     "other": "all else",
 }
 
-_COLUMNS = (
-    text_column("kernel entries"),
-    Column("calls"),
-    Column("instructions"),
-    Column("share"),
-    Column("entry+exit"),
-    Column("median"),
-    Column("p99"),
-    Column("max"),
-)
+_HEADS = ("calls", "instructions", "share", "entry+exit", "median", "p99", "max")
+_COLUMNS = (text_column("kernel entries"), *map(Column, _HEADS))
 
 
 def workload_layout(workload: Workload) -> Layout:
     """Lays out what ran, what it spent its instructions at, and in which functions."""
     entries = [row for row in workload.rows if row.what in ENTRIES]
-    sentences = list(map(Prose, _sentences(workload, entries)))
-    functions = [_functions(workload, row) for row in entries[:_KINDS]]
+    functions = [("", _functions(workload, row)) for row in entries[:_KINDS]]
     blocks: list[Block] = [
-        InText([Prose(_headline(workload)), *kernel_lines(workload.kernel)]),
-        InText([*emulator_lines(workload), "", _table(workload, entries), "", *sentences]),
-        OnPage(["Exact counts under emulation: instructions, not time.", *sentences]),
-        OnPage([*processor_lines(workload.target), *_page_blocks(workload)]),
-        InText([one for table in functions for one in ("", table)]),
+        InText([Prose(_headline(workload)), *provenance.kernel_lines(workload.kernel)]),
+        InText([*provenance.emulator_lines(workload), "", _table(workload, entries), ""]),
+        OnPage(["Exact counts under emulation: instructions, not time."]),
+        *map(Prose, _sentences(workload, entries)),
+        OnPage([*provenance.processor_lines(workload.target), *_page_blocks(workload)]),
+        InText(list(chain(*functions))),
     ]
     if len(workload.programs) > 1:
         blocks.append(Section("Programs", ["", _programs(workload)]))
     return Layout(
         "workload",
-        f"{program_name(workload.workload)} on {kernel_name(workload.kernel)}",
+        f"{program_name(workload.workload)} on {provenance.kernel_name(workload.kernel)}",
         _headline(workload),
         blocks,
         workload.caveats,
-        kernel_facts(workload),
-        badges=badges(workload.tool, workload),
+        **provenance.how_measured(workload.tool, workload),
     )
 
 
@@ -107,7 +90,7 @@ def _page_blocks(workload: Workload) -> list[Block]:
             if row.blocked or row.preempted:
                 title += f"; blocked: {row.blocked}, preempted: {row.preempted}"
             folds.append(Fold(title, [_functions(workload, row, _PAGE_FUNCTIONS)], link))
-    table.row(*_sum(workload))
+    table.row("all", "", workload.instructions, "100.0 %")
     return [
         Section("Where the instructions went", [Chart(drawing, caption + left_out, kinds)]),
         *_timeline(workload, kinds),
@@ -178,12 +161,8 @@ def _table(workload: Workload, entries: Sequence[Row]) -> Table:
     for row in workload.rows:
         if row.what not in ENTRIES:
             table.row(row.name, *_cells(row, workload))
-    table.row(*_sum(workload))
+    table.row("all", "", workload.instructions, "100.0 %")
     return table
-
-
-def _sum(workload: Workload) -> Iterable[object]:
-    return "all", "", workload.instructions, "100.0 %"
 
 
 def _cells(row: Row, workload: Workload) -> Iterable[object]:
@@ -214,9 +193,7 @@ def _sentences(workload: Workload, entries: Sequence[Row]) -> Iterable[str]:
 
 
 def _functions(workload: Workload, row: Row, shown: int = _FUNCTIONS) -> Table:
-    table = Table(
-        (text_column(row.name), Column("instructions"), Column("a call"), Column("share"))
-    )
+    table = Table((text_column(row.name), *map(Column, ("instructions", "a call", "share"))))
     for name, count in _parts(workload, row, shown):
         each = per_call(count, row.calls) if row.calls else ""
         table.row(name, count, each, share(count, row.instructions))

@@ -7,14 +7,7 @@ from collections.abc import Iterable, Sequence
 from kentry.results.workload_comparison import KindDelta, KindSide, WorkloadComparison
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, signed
-from kentry.show.provenance import (
-    badges,
-    kernel_lines,
-    kernel_name,
-    processor_lines,
-    side_facts,
-    versions,
-)
+from kentry.show.provenance import how_measured, kernel_name, side_lines, versions
 from kentry.show.sections import Deltas, Fold, InText, Section
 from kentry.show.workload import program_name
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
@@ -35,17 +28,18 @@ def workload_comparison_layout(comparison: WorkloadComparison, shown: int | None
     program = program_name(old.workload)
     judged = [kind for kind in comparison.kinds if kind.verdict]
     counts = Counter(kind.verdict for kind in judged)
-    told = [f"{counts[one]} {one}" for one in (WORSE, BETTER, UNDECIDED, SAME) if counts[one]]
-    summary = f"{program}: {', '.join(told)}, of {len(judged)} kinds of kernel entry"
+    verdicts = (WORSE, BETTER, UNDECIDED, SAME)
+    amounts = [f"{counts[verdict]} {verdict}" for verdict in verdicts if counts[verdict]]
+    summary = f"{program}: {', '.join(amounts)}, of {len(judged)} kinds of kernel entry"
     changed = [kind for kind in judged if kind.delta]
-    folds: list[Block] = [
-        block
-        for kind in changed[:_FOLDS]
-        for block in ("", Fold(f"{kind.name} ({_total(kind)})", [_deltas(kind, shown)]))
-    ]
-    kernel = (old.kernel_instructions[0], new.kernel_instructions[0])
-    whole = Deltas(comparison.functions, *kernel, shown)
+    folds: list[Block] = []
+    for kind in changed[:_FOLDS]:
+        before, after = (_first(side).instructions[0] for side in (kind.old, kind.new))
+        title = f"{kind.name} ({signed(kind.by_cost + kind.by_calls)})"
+        folds += ["", Fold(title, [Deltas(kind.functions, before, after, shown)])]
     if comparison.functions:
+        before, after = (side.kernel_instructions[0] for side in (old, new))
+        whole = Deltas(comparison.functions, before, after, shown)
         folds += ["", Fold("the kernel, in the first boots", [whole])]
     return Layout(
         "workload-comparison",
@@ -54,8 +48,7 @@ def workload_comparison_layout(comparison: WorkloadComparison, shown: int | None
         [
             InText([Prose(summary)]),
             *map(Prose, _sentences(comparison, program, changed)),
-            InText([*kernel_lines(old.kernel, "old: "), *kernel_lines(new.kernel, "new: ")]),
-            InText(processor_lines(old.target, new.target)),
+            InText(side_lines(old, new)),
             Prose(_boots(comparison)),
             "",
             Section("What the kernel changed", _verdicts(judged, old.kernel_instructions[0])),
@@ -63,8 +56,7 @@ def workload_comparison_layout(comparison: WorkloadComparison, shown: int | None
             Section("Functions", folds),
         ],
         comparison.caveats,
-        side_facts(old, new),
-        badges=badges(comparison.tool, old, new),
+        **how_measured(comparison.tool, old, new),
         versions=versions(old, new),
     )
 
@@ -82,14 +74,14 @@ def _sentences(
             f" {change(delta, whole, 2)} of all of {name}"
         )
 
-    told = f"entry and exit of a system call: {entry.old} -> {entry.new} instructions"
+    both = f"entry and exit of a system call: {entry.old} -> {entry.new} instructions"
     if entry.delta is None:
         yield f"entry and exit of a system call: {UNDECIDED}"
     elif not entry.delta:
-        yield f"{told}, {SAME}"
+        yield f"{both}, {SAME}"
     else:
         yield (
-            f"{told}, {entry.verdict}: {signed(entry.delta)} in {entry.kinds} of {entry.of} kinds;"
+            f"{both}, {entry.verdict}: {signed(entry.delta)} in {entry.kinds} of {entry.of} kinds;"
             f" at {entry.calls} calls that is {shares(entry.delta * entry.calls)}"
         )
     if changed:
@@ -156,12 +148,3 @@ def _of_the_run(kinds: Sequence[KindDelta]) -> Block:
                 kind.name, *(one or "" for pair in zip(*numbers, strict=True) for one in pair)
             )
     return table if table.rows else Prose("calls, sleeps and interrupts are the same")
-
-
-def _total(kind: KindDelta) -> str:
-    return signed(kind.by_cost + kind.by_calls)
-
-
-def _deltas(kind: KindDelta, shown: int | None) -> Deltas:
-    old, new = _first(kind.old).instructions[0], _first(kind.new).instructions[0]
-    return Deltas(kind.functions, old, new, shown)

@@ -30,6 +30,39 @@ HOSTILE = (
 )
 
 
+# The keys of texts that anyone may have written.
+FREE = frozenset(
+    (
+        *("name", "subject", "text", "detail", "sentence", "spec", "release", "compiler", "title"),
+        *("author", "problem", "reason", "what", "tree", "host", "emulator", "cmdline", "source"),
+    )
+)
+
+
+def hostile(kind: str, file: Path) -> str:
+    """The JSON of a file of that kind, hostile in each free text."""
+    # Of a workload's row, `what` is one of a few words.
+    keys = FREE - {"what"} if kind.startswith("workload") else FREE
+
+    def replaced(document: Any) -> Any:
+        if isinstance(document, list):
+            return [replaced(one) for one in document]
+        if not isinstance(document, dict):
+            return document
+        is_placed = {"code", "text", "offset"} <= document.keys()
+        lines = {"source_lines": [[HOSTILE, 1, HOSTILE]]} if is_placed else {}
+        return lines | {
+            key: HOSTILE + value if key in keys and isinstance(value, str) else replaced(value)
+            for key, value in document.items()
+        }
+
+    document = replaced(json.loads(file.read_text()))
+    for named in (document.get("code", {}), document if kind == "workload" else {}):
+        if "functions" in named:
+            named["functions"] = [HOSTILE + name for name in named["functions"]]
+    return json.dumps(document)
+
+
 def files(folder: Path) -> dict[str, list[Path]]:
     """By kind, the files of a page; all but the replay, which takes seconds to make."""
     old, new = recording.read_recording(OLD), recording.read_recording(NEW)
@@ -65,7 +98,7 @@ def unpacked(text: str) -> Any:
 class Page(HTMLParser):
     """What a page has: the JSON, the texts of cells by class, the tags, the attributes."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, source: str | list[Path]) -> None:
         super().__init__()
         self.json: list[dict[str, Any]] = []
         self.tags: list[str] = []
@@ -74,7 +107,7 @@ class Page(HTMLParser):
         self.cells: list[tuple[str, str]] = []
         self._script = ""
         self._cell: tuple[str, str] | None = None
-        self.feed(text)
+        self.feed(source if isinstance(source, str) else report(source))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
@@ -98,7 +131,3 @@ class Page(HTMLParser):
             self.text += data
         if self._cell:
             self._cell = (self._cell[0], self._cell[1] + data)
-
-
-def page_of(paths: list[Path]) -> Page:
-    return Page(report(paths))

@@ -17,14 +17,7 @@ from msgspec.structs import replace
 
 from kentry.results.comparison import Real
 from kentry.results.recording import Measured
-from kentry.results.studies import (
-    OVER,
-    UNDECIDED,
-    WITHIN,
-    Check,
-    CheckRow,
-    Verdict,
-)
+from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check, CheckRow, Verdict
 from kentry.show.export.ci import check_b4, check_github, check_junit, check_kcidb, check_ktap
 from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.show.text import to_text

@@ -6,12 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser
 
 from kentry.cli import main
+from tests.browser import OpenFile, violations
 from tests.browser import browser as browser
-from tests.browser import opened
+from tests.browser import open_file as open_file
 from tests.unit.compare.test_contexts import in_contexts
 from tests.unit.show.pages import HOSTILE
 from tests.unit.study.test_history import DAYS, package, stored
@@ -38,19 +37,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def test_every_page_can_be_read_and_nothing_complains(browser: Browser, site: Path) -> None:
+def test_every_page_can_be_read_and_nothing_complains(open_file: OpenFile, site: Path) -> None:
     for file in site.glob("*.html"):
-        page, complaints = opened(browser, file, viewport={"width": 400, "height": 900})
-        page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-        found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"][:200]) for one in found] == []
+        page = open_file(file, viewport={"width": 400, "height": 900})
+        assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert complaints == []
-        page.context.close()
 
 
-def test_two_kernels_are_compared_and_the_address_names_them(browser: Browser, site: Path) -> None:
-    page, complaints = opened(browser, site / "compare.html")
+def test_two_kernels_are_compared_and_the_address_names_them(
+    open_file: OpenFile, site: Path
+) -> None:
+    page = open_file(site / "compare.html")
     page.wait_for_selector("#answer table")
     page.select_option("select >> nth=0", "0")
     page.select_option("select >> nth=1", "2")
@@ -63,17 +60,14 @@ def test_two_kernels_are_compared_and_the_address_names_them(browser: Browser, s
     cells = page.locator("#answer details tbody tr > *").all_inner_texts()
     assert cells == [HOSTILE, "10", "12", "+2"]
     assert page.url.endswith("#0..2")
-    again, _ = opened(browser, site / "compare.html")
+    again = open_file(site / "compare.html")
     again.goto(page.url)
     again.wait_for_selector("#answer details")
     assert again.locator("#answer summary").inner_text() == "read +2"
-    assert complaints == []
-    for one in (page, again):
-        one.context.close()
 
 
 def test_a_count_that_depends_on_the_context_is_no_sure_change(
-    browser: Browser, tmp_path: Path
+    open_file: OpenFile, tmp_path: Path
 ) -> None:
     recordings = []
     for version, counts in (("6.12.1", (20, 20, 28)), ("6.12.2", (28, 28, 20))):
@@ -82,21 +76,17 @@ def test_a_count_that_depends_on_the_context_is_no_sure_change(
         recordings.append(own)
     place = stored(tmp_path, recordings)
     assert main(["history", place, "-o", str(tmp_path / "site")]) == 0
-    page, complaints = opened(browser, tmp_path / "site" / "compare.html")
+    page = open_file(tmp_path / "site" / "compare.html")
     page.wait_for_selector("#answer table")
     assert page.locator("#answer > .wide tbody td.worse").count() == 0
     assert page.locator("#answer > .note").count() == 1
-    assert complaints == []
-    page.context.close()
 
 
-def test_a_change_leads_from_the_overview_to_its_functions(browser: Browser, site: Path) -> None:
-    page, complaints = opened(browser, site / "index.html")
+def test_a_change_leads_from_the_overview_to_its_functions(open_file: OpenFile, site: Path) -> None:
+    page = open_file(site / "index.html")
     page.click("text=debian:6.12.2-1 >> nth=0")
     page.wait_for_selector("details[open]")
     assert page.locator("details[open] tbody tr").count() == 1
     assert page.locator("details[open] tfoot").inner_text().split() == ["all", "+1"]
     page.click("text=Compare two kernels")
     page.wait_for_selector("#answer table")
-    assert complaints == []
-    page.context.close()

@@ -11,10 +11,7 @@ from kentry.results.comparison import EventDelta
 from kentry.results.recording import Recording
 from kentry.show.blocks import Table
 from kentry.show.comparison import event_change_blocks
-from kentry.show.recording import (
-    matrix_blocks,
-    recording_layout,
-)
+from kentry.show.recording import matrix_blocks, recording_layout
 from kentry.show.text import to_text
 from tests.unit.show.samples import DISCARD, measured
 

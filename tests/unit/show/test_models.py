@@ -22,9 +22,7 @@ from kentry.show.beside import (
     without_model_notes,
 )
 from kentry.show.blocks import Layout
-from kentry.show.changelog import (
-    series_changelog,
-)
+from kentry.show.changelog import series_changelog
 from kentry.show.comparison import comparison_layout
 from kentry.show.series import series_layout
 from kentry.show.table import WIDTH

@@ -13,7 +13,7 @@ from kentry.results.recording import Recording, SourceLine, read_recording, writ
 from kentry.show.paths import (
     Again,
     Head,
-    Told,
+    Stretches,
     annotation_layout,
     hunks,
     hunks_once,
@@ -74,9 +74,9 @@ def test_a_change_that_another_path_has_too_is_shown_there_alone() -> None:
     old, new = (read_recording(GOLDEN / f"arm64-{name}.json") for name in ("6.1", "6.12"))
     first, second = (modal_paths(name, old, new) for name in ("invalid", "getppid"))
     assert first and second
-    told: Told = {}
-    assert list(hunks_once(first.diff, 3, told, "row-1")) == list(hunks(first.diff.rows, 3))
-    lines = list(hunks_once(second.diff, 3, told, "row-2"))
+    shown: Stretches = {}
+    assert list(hunks_once(first.diff, 3, shown, "row-1")) == list(hunks(first.diff.rows, 3))
+    lines = list(hunks_once(second.diff, 3, shown, "row-2"))
     again = [one for one in lines if isinstance(one, Again)]
     heads = [one for one in lines if isinstance(one, Head)]
     assert {(one.case, one.link) for one in again} == {("invalid", "row-1")}

@@ -39,9 +39,7 @@ MAX = on("max", "none")
         (on(), ""),
     ],
 )
-def test_one_line_of_one_processor(
-    measured: Recording, line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_line_of_one_processor(measured: Recording, line: str) -> None:
     assert " ".join(written(processor_lines(measured.target)).split()) == line
     assert processor_lines(measured.target) == processor_lines(measured.target, measured.target)
 

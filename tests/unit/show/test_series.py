@@ -15,15 +15,7 @@ from kentry.show.series import series_layout, summary_blocks
 from kentry.show.text import to_text, written
 from kentry.study.series import tabulate
 from tests.builders import built, outcome
-from tests.unit.show.samples import (
-    DISCARD,
-    SHORTER,
-    SYSCALL,
-    changed,
-    check_form,
-    table,
-    unwrapped,
-)
+from tests.unit.show.samples import DISCARD, SHORTER, SYSCALL, changed, check_form, table, unwrapped
 from tests.unit.vector.builders import with_events
 
 

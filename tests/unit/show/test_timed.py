@@ -15,12 +15,7 @@ from kentry.count.joining import with_times
 from kentry.results.comparison import Comparison, TimedComparison
 from kentry.results.recording import Recording
 from kentry.show.changelog import comparison_changelog
-from kentry.show.comparison import (
-    comparison_layout,
-    timed_change,
-    timed_values,
-    timed_verdict,
-)
+from kentry.show.comparison import comparison_layout, timed_change, timed_values, timed_verdict
 from kentry.show.text import to_text
 from tests.builders import imported, recording, timed
 from tests.unit.show.samples import check_form

@@ -21,7 +21,7 @@ from kentry.results.studies import OVER, UNDECIDED, WITHIN, Check
 from kentry.show.comment import comment
 from kentry.show.comparison import bare_change, timed_values
 from kentry.show.export import common
-from kentry.show.numbers import level, percent, with_interval
+from kentry.show.numbers import fraction, level, percent, with_interval
 from kentry.show.provenance import badges, kernel_name
 from kentry.show.studies import check_layout, row_sentence, summary
 from kentry.stats import exact
@@ -42,8 +42,8 @@ def check_github(check: Check) -> str:
             position = {"file": check.budgets, **({"line": str(row.line)} if row.line else {})}
             text = f"{name}: {row_sentence(row)}"
             lines.append(_command(_COMMANDS[row.verdict], text, **position, title="kentry check"))
-    told = f"{kernel_name(check.measured.kernel)}: {summary(check)}"
-    return "\n".join([*lines, _command("notice", told, title="kentry check")]) + "\n"
+    notice = f"{kernel_name(check.measured.kernel)}: {summary(check)}"
+    return "\n".join([*lines, _command("notice", notice, title="kentry check")]) + "\n"
 
 
 def _command(command: str, message: str, **properties: str) -> str:
@@ -166,24 +166,25 @@ class _Test(NamedTuple):
 def ktap(inputs: Sequence[Recording | Comparison]) -> common.Export:
     """Write the files' tests: of one file at the top, of several below a test each."""
     recordings = iter(common.labels([file for file in inputs if isinstance(file, Recording)]))
-    names, files = [], []
+    files = []
     for file in inputs:
         if isinstance(file, Recording):
-            names.append(next(recordings))
-            about = [kernel_name(file.kernel)]
-            tests = tuple(_case_test(case) for case in file.cases)
+            name, about = next(recordings), [kernel_name(file.kernel)]
+            tests = tuple(map(_case_test, file.cases))
         else:
-            names.append(f"{file.old.kernel['spec']} to {file.new.kernel['spec']}")
+            name = f"{file.old.kernel['spec']} to {file.new.kernel['spec']}"
             about = [f"old: {kernel_name(file.old.kernel)}", f"new: {kernel_name(file.new.kernel)}"]
-            tests = tuple(_row_test(row) for row in file.rows)
+            tests = tuple(map(_row_test, file.rows))
         about += [f"note: {caveat['text']}" for caveat in file.caveats]
         passed = all(test.passed for test in tests)
-        files.append(_Test("", passed, tuple(about), subtests=tests))
+        files.append(_Test(name, passed, tuple(about), subtests=tests))
     if len(files) == 1:
         lines = _block(files[0].subtests, files[0].diagnostics)
     else:
-        tests_of = zip(files, common.numbered(names), strict=True)
-        lines = _block([test._replace(name=name) for test, name in tests_of], ())
+        names = common.numbered(test.name for test in files)
+        lines = _block(
+            [test._replace(name=name) for test, name in zip(files, names, strict=True)], ()
+        )
     return common.Export("\n".join(lines) + "\n")
 
 
@@ -194,10 +195,10 @@ def check_ktap(check: Check) -> str:
     about += [f"note: {caveat['text']}" for caveat in check.caveats]
     tests = []
     for row, name in common.named_rows(check):
-        told = (common.printable(f"{name}: {row_sentence(row)}"),)
+        about_row = (common.printable(f"{name}: {row_sentence(row)}"),)
         reason = common.printable(f"{UNDECIDED}: {row.reason}").replace("#", "_")
         skipped = reason if row.verdict == UNDECIDED else ""
-        tests.append(_Test(name, row.verdict != OVER, told, skipped))
+        tests.append(_Test(name, row.verdict != OVER, about_row, skipped))
     return "\n".join(_block(tests, [common.printable(text) for text in about])) + "\n"
 
 
@@ -229,7 +230,7 @@ def _case_test(case: CaseResult) -> _Test:
         parts = [
             f"{value} {timed.unit}",
             f"interval {interval}{at}" if interval else "no interval",
-            *([] if timed.floor is None else [f"floor {percent(100 * timed.floor)}"]),
+            *([] if timed.floor is None else [f"floor {fraction(timed.floor)}"]),
             f"{len(timed.samples)} processes",
         ]
         about.append(f"{metric}: {', '.join(parts)}")
