@@ -161,10 +161,10 @@ def _beside(case: str, logs: Sequence[tuple[Line, Log]]) -> Layout:
         values = [number(points[at].value) if at in points else None for at in range(len(logs))]
         table.row(name, next(iter(points.values())).date[:10] or None, *values)
     ends = [(log.points[0].value or 0, log.points[-1].value or 0) for _, log in logs]
-    worse = sum(old < new for old, new in ends)
-    better = sum(old > new for old, new in ends)
+    rose, fell = sum(old < new for old, new in ends), sum(old > new for old, new in ends)
     summary = (
-        f"{len(rows)} kernels; from the first to the last kernel {worse} lines rose, {better} fell"
+        f"{len(rows)} kernels; from the first to the last of a line the count rose in {rose} of"
+        f" {len(ends)} lines, and fell in {fell}"
     )
     return Layout(
         "beside", f"History of {case}", summary, [Section("All lines beside each other", [table])]

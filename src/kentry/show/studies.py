@@ -253,9 +253,11 @@ def log_chart(log: studies.Log, *, by_date: bool = False) -> Chart:
     ]
     order = "by date" if by_date else "oldest first"
     label = f"{log.case}: {log.unit} of each kernel, {order}"
-    # The releases or the months of a few, because a place says nothing.
+    # A place says nothing: the months of a few, or the releases where several branches mix months.
+    months = [point.date[:7] for point in known]
+    in_order = all(months) and months == sorted(months)
     few = known[:: -(-len(known) // _LABELLED)]
-    named = [(at[p.place], p.date[:7] or p.name.rpartition(":")[2][-_NAME:]) for p in few]
+    named = [(at[p.place], p.date[:7] if in_order else _release(p.name)) for p in few]
     shape: Literal["dots", "steps"] = "dots" if by_date else "steps"
     drawing = charts.line(points, label, "kernel", log.unit, shape=shape, named=named)
     return Chart(drawing, "The large dots are the changes; a hollow one is for the better.")
@@ -310,6 +312,11 @@ def _change_folds(
 
 def _short(name: str) -> str:
     return name[:_NAME] if _COMMIT.fullmatch(name) else name
+
+
+def _release(name: str) -> str:
+    """Of debian:6.12.57-1~bpo12+1,flavour=rt the part that tells it from its neighbours."""
+    return _short(re.split("[~,]", name)[0]).rpartition(":")[2]
 
 
 def ablation_layout(

@@ -4,11 +4,17 @@
 import re
 import xml.etree.ElementTree as ET
 
+import pytest
+from msgspec import structs
+
 from kentry.arch import find_arch
+from kentry.results import studies
 from kentry.results.comparison import FunctionDelta
 from kentry.results.recording import KernelPath
 from kentry.show.charts import Point, frames, icicle, line, standing_alone
+from kentry.show.studies import log_chart
 from tests.builders import recording
+from tests.golden.test_golden import a_log
 
 POINTS = [Point(10**n, 10 - n, f"at {n} <>", "change", "change-1", f"+{n}") for n in range(1, 4)]
 
@@ -79,3 +85,26 @@ def test_two_paths_are_on_one_axis_and_changes_have_sign_and_depth() -> None:
     rows = {(side, kind.split()[0]): int(y) for side, kind, _, y, *_ in drawn}
     assert rows["old", "worse"] < rows["old", "part"] < rows["new", "part"] < rows["new", "worse"]
     assert text.count("<rect/><rect/>") == sum("level" in kind for _, kind, *_ in drawn)
+
+
+@pytest.mark.parametrize(
+    ("dates", "by_date", "labels"),
+    [
+        (("2026-01-02", "2026-03-04"), False, ["2026-01", "2026-03"]),
+        # 6.12 began before 6.1 ended: months in the order of releases would go back and forth.
+        (("2026-03-04", "2026-01-02"), False, ["6.1.170-1", "6.12.57-1"]),
+        (("2026-03-04", "2026-01-02"), True, ["2026-01", "2026-03"]),
+        (("", ""), False, ["6.1.170-1", "6.12.57-1"]),
+    ],
+)
+def test_a_history_is_labelled_by_months_or_by_releases_where_months_are_out_of_order(
+    dates: tuple[str, str], by_date: bool, labels: list[str]
+) -> None:
+    names = ("debian:6.1.170-1", "debian:6.12.57-1~bpo12+1,flavour=rt-arm64")
+    points = tuple(
+        studies.Point(place=place, name=name, date=date, value=300 + place)
+        for place, (name, date) in enumerate(zip(names, dates, strict=True))
+    )
+    log = structs.replace(a_log(), points=points, changes=())
+    drawing = standing_alone(log_chart(log, by_date=by_date).drawing)
+    assert re.findall(r">([\d.-]{7,})<", drawing) == labels
