@@ -43,7 +43,6 @@ _KERNEL_FILE = re.compile(
 )
 _ROLES = {"vmlinuz": "image", "vmlinux": "image", "config": "config"}
 
-
 # The version in a package's name: 6.1.0-47, 6.12.95+deb12, 6.10.11+bpo, 6.1.0-0.deb11.5.
 # What follows is the flavour, never of this form: cloud-arm64, rt-arm64, arm64-16k.
 # Two numbers only, as in linux-image-6.12-arm64, are a meta-package.
@@ -83,13 +82,9 @@ def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
     with held(cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
         stored = _find_stored(digest, update) or _store([path], digest, facts, update)
     package = {name: facts[name] for name in ("package", "version")}
-    file = spec.value if _is_url(spec) else str(path.absolute())
+    file = spec.value if "://" in spec.value else str(path.absolute())
     origin = {"kind": spec.kind, "file": file, **package, f"{spec.kind}_sha256": digest}
     return _load(spec.text, stored, arch, update, origin)
-
-
-def _is_url(spec: Spec) -> bool:
-    return "://" in spec.value
 
 
 def package_file(spec: Spec, update: Update) -> Path:
@@ -97,7 +92,7 @@ def package_file(spec: Spec, update: Update) -> Path:
     digest = spec.options.get("sha256", "").lower()
     if digest and not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise UserError(f"sha256={digest:.80} is no SHA-256.", "It has 64 hexadecimal digits.")
-    if not _is_url(spec):
+    if "://" not in spec.value:
         return spec.path()
     if not spec.value.startswith("https://") or not digest:
         raise UserError(
@@ -193,8 +188,7 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
         flavours = [arch.debian]
     else:
         flavours = [flavour, f"{flavour}-{arch.debian}", f"{arch.debian}-{flavour}"]
-    any_of_them = "|".join(re.escape(name) for name in flavours)
-    return f"linux-(?P<part>image|binary|base)-{_ABI}-(?:{any_of_them})"
+    return f"linux-(?P<part>image|binary|base)-{_ABI}-(?:{'|'.join(map(re.escape, flavours))})"
 
 
 def fitting(candidates: Sequence[Candidate], prefix: str, pattern: str) -> list[Candidate]:
@@ -231,15 +225,12 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
     of_source = spec.kind == "source"
     pattern = _SOURCE if of_source else name_pattern(arch, spec.options.get("flavour"))
     roots = _roots(host_arch() if of_source else arch)
-    versions = [
-        package.version for package in fitting(_listed(roots, pattern, update), spec.value, pattern)
-    ]
-    if not versions:
-        raise (
-            _no_source(roots, spec, update) if of_source else _not_found(roots, spec, arch, update)
-        )
+    packages = fitting(_listed(roots, pattern, update), spec.value, pattern)
+    if not packages:
+        raise _not_found(roots, spec, arch, update)
     more = "".join(f",{name}={value}" for name, value in spec.options.items())
-    return [f"{spec.kind}:{version}{more}" for version in dict.fromkeys(versions)]
+    versions = dict.fromkeys(package.version for package in packages)
+    return [f"{spec.kind}:{version}{more}" for version in versions]
 
 
 def flavours(arch: Arch, update: Update, roots: Sequence[Archive] = ()) -> list[str]:
@@ -325,6 +316,15 @@ def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> 
     """Return the error that lists what there is; FetchError where the lists could not be had."""
     from debian.debian_support import Version
 
+    if spec.kind == "source":
+        listed = _listed(roots, _SOURCE, update)
+        if not listed and (problems := _problems(roots)):
+            return lists_error(problems)
+        names = sorted({package.package.removeprefix("linux-source-") for package in listed})
+        return UserError(
+            f"Debian has no kernel source {spec.value}.",
+            f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
+        )
     problems = _problems(roots)
     named = _listed(roots, name_pattern(arch, spec.options.get("flavour")), update)
     known = flavours(arch, update, roots)
@@ -337,23 +337,12 @@ def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> 
             "\n".join(problems),
         )
     versions = sorted({package.version for package in named}, key=Version)
-    # A few of 60 versions: the last 6.1, the last 6.12.
+    # Of 60 versions a few: the last 6.1, the last 6.12.
     series = {".".join(version.split(".")[:2]): version for version in versions}
     return UserError(
         f"Debian has no kernel {spec.value} for {arch.debian}.",
         f"Versions that exist: {', '.join(series.values()) or 'none'}.",
         "\n".join([textwrap.fill(f"All versions: {' '.join(versions)}", 75), *problems]),
-    )
-
-
-def _no_source(roots: Sequence[Archive], spec: Spec, update: Update) -> KentryError:
-    listed = _listed(roots, _SOURCE, update)
-    if not listed and (problems := _problems(roots)):
-        return lists_error(problems)
-    names = sorted({package.package.removeprefix("linux-source-") for package in listed})
-    return UserError(
-        f"Debian has no kernel source {spec.value}.",
-        f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
     )
 
 
@@ -363,14 +352,14 @@ def revision(spec: Spec, update: Update) -> Revision:
     ends = (OLDEST, NEWEST)  # of kernels only
     packages = None if spec.value in ends else _search(roots, spec.value, _SOURCE, update)
     if not packages:
-        raise _no_source(roots, spec, update)
+        raise _not_found(roots, spec, host_arch(), update)
     root, (candidate,) = packages
     repository = Repository(f"package {candidate.sha256}")
     if not (ids := _ids(repository)):
         with repository.locked(update):
             ids = _ids(repository) or _fetch(repository, root, candidate, update)
-    origin = {"kind": "source", "package": candidate.package, "version": candidate.version}
-    origin["deb_sha256"] = candidate.sha256
+    package = {"package": candidate.package, "version": candidate.version}
+    origin = {"kind": "source", **package, "deb_sha256": candidate.sha256}
     return Revision(repository, ids["commit"], ids["tree"], origin)
 
 
@@ -411,8 +400,7 @@ def _fetch(
     # What was read is what is checked out.
     (git.folder / "import-index").replace(git.folder / "index")
     commit = repository.commit(f"{candidate.package} {candidate.version}", tree)
-    ids = {"commit": commit, "tree": tree}
-    write_json(repository.folder / _MANIFEST, ids)
+    write_json(repository.folder / _MANIFEST, ids := {"commit": commit, "tree": tree})
     return ids
 
 

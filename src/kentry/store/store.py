@@ -28,7 +28,7 @@ from sqlalchemy.engine import URL, make_url
 from kentry.errors import RecordingError, UserError
 from kentry.host.cache import no_space_is_an_error, read_bytes, write_atomically
 from kentry.results.document import MOST_BYTES, printable_error, schema_of
-from kentry.results.recording import Recording, read_recording
+from kentry.results.recording import read_recording
 
 # Of the tables below; a kentry that knows fewer does not touch the store.
 VERSION = 1
@@ -42,19 +42,18 @@ _NEW = 3600.0
 _MOST_UNREAD = 10
 _INDEX, _OBJECTS = "index.sqlite", "objects"
 
+# What a recording is of, as text; empty where it does not say, and of other results.
+_FACTS = (
+    *("spec", "release", "package_version", "arch", "cpu"),
+    *("compiler", "emulator", "config", "image"),
+)
 _tables = sql.MetaData()
 _version = sql.Table("kentry_store", _tables, sql.Column("version", sql.Integer, primary_key=True))
 _documents = sql.Table(
     "documents",
     _tables,
     sql.Column("sha256", sql.String(64), primary_key=True),
-    *(
-        sql.Column(name, sql.Text, nullable=False)
-        for name in (
-            *("schema", "spec", "release", "package_version", "arch", "cpu"),
-            *("compiler", "emulator", "config", "image"),
-        )
-    ),
+    *(sql.Column(name, sql.Text, nullable=False) for name in ("schema", *_FACTS)),
     sql.Column("added", sql.Double, nullable=False),
 )
 _results = sql.Table(
@@ -440,33 +439,29 @@ def _rows(name: str, content: bytes) -> tuple[dict[str, Any], Sequence[dict[str,
     schema = schema_of(Path(name), content)
     if not schema.startswith("kentry/") or not schema.isprintable():
         raise RecordingError(f"{name} is no result of kentry's.", "Name a file that is.")
-    recording = None
-    if schema.startswith("kentry/recording/"):
-        recording = read_recording(Path(name), content)
-    document = {"sha256": key, "schema": schema, "added": time.time(), **_facts(recording)}
-    if not recording:
+    document = {"sha256": key, "schema": schema, "added": time.time(), **dict.fromkeys(_FACTS, "")}
+    if not schema.startswith("kentry/recording/"):
         return document, []
-    numbers = [
-        (case.name, metric, float(own.value), getattr(own, "unit", ""))
+    recording = read_recording(Path(name), content)
+    kernel, target = dict[str, Any](recording.kernel), dict[str, Any](recording.target)
+    facts = {
+        **{name: kernel.get(name) for name in ("spec", "release", "arch", "compiler")},
+        "package_version": (kernel.get("origin") or {}).get("version"),
+        "cpu": target.get("processor") or target.get("cpu_model"),
+        "emulator": target.get("emulator"),
+        "config": kernel.get("config_sha256"),
+        "image": kernel.get("image_sha256"),
+    }
+    document |= {name: str(fact or "") for name, fact in facts.items()}
+    results = [
+        {
+            "sha256": key,
+            "case_name": case.name,
+            "metric": metric,
+            "value": float(own.value),
+            "unit": getattr(own, "unit", ""),
+        }
         for case in recording.cases
         for metric, own in (case.metrics | case.noisy).items()
     ]
-    names = ("case_name", "metric", "value", "unit")
-    return document, [{"sha256": key, **dict(zip(names, row, strict=True))} for row in numbers]
-
-
-def _facts(recording: Recording | None) -> dict[str, str]:
-    """What a recording is of, as text; empty where it does not say, or is none."""
-    kernel: dict[str, Any] = dict(recording.kernel) if recording else {}
-    target: dict[str, Any] = dict(recording.target) if recording else {}
-    return {
-        "spec": kernel.get("spec") or "",
-        "release": kernel.get("release") or "",
-        "package_version": (kernel.get("origin") or {}).get("version", ""),
-        "arch": kernel.get("arch") or "",
-        "cpu": str(target.get("processor") or target.get("cpu_model") or ""),
-        "compiler": kernel.get("compiler") or "",
-        "emulator": str(target.get("emulator") or ""),
-        "config": kernel.get("config_sha256") or "",
-        "image": kernel.get("image_sha256") or "",
-    }
+    return document, results
