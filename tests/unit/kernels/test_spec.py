@@ -39,6 +39,7 @@ SPECS: dict[str, tuple[str, dict[str, str], dict[str, str]]] = {
         {"cpu": "max,sve=off", "append": "mitigations=auto,nosmt x=1"},
     ),
     "running,cpu=skylake": ("", {}, {"cpu": "skylake"}),
+    "running,append=console=a:b": ("", {}, {"append": "console=a:b"}),
     "floor:linux,cpu=cortex-a76": ("linux", {}, {"cpu": "cortex-a76"}),
 }
 
