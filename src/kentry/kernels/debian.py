@@ -13,17 +13,8 @@ from typing import Any
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import FetchError, KentryError, UserError
+from kentry.host import cache
 from kentry.host.archive import RELEASES, Archive, Candidate, lists_error
-from kentry.host.cache import (
-    cache_dir,
-    fresh_folder,
-    held,
-    read_at_most,
-    read_json,
-    read_manifest,
-    write_json,
-    write_manifest,
-)
 from kentry.host.fetch import Meter, fetch
 from kentry.host.mirror import find_mirror
 from kentry.host.process import need, run
@@ -68,7 +59,7 @@ _Packages = tuple[Archive, tuple[Candidate, ...]]
 def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load the kernel of a deb: or rpm: spec; UserError where that is no package for `arch`."""
     path = package_file(spec, update)
-    content = read_at_most(path, _MOST_PACKAGE_BYTES, _REMEDY)
+    content = cache.read_at_most(path, _MOST_PACKAGE_BYTES, _REMEDY)
     digest = hashlib.sha256(content).hexdigest()
     if digest != spec.options.get("sha256", digest).lower():
         raise UserError(f"The SHA-256 of {path} is {digest}.", "Correct sha256=, or the file.")
@@ -79,7 +70,7 @@ def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
             "Choose that architecture with --arch, or name another package.",
         )
     # Two kentry runs that unpack the same package at once would take it from each other.
-    with held(cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
+    with cache.held(cache.cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
         stored = _find_stored(digest, update) or _store([path], digest, facts, update)
     package = {name: facts[name] for name in ("package", "version")}
     file = spec.value if "://" in spec.value else str(path.absolute())
@@ -99,8 +90,8 @@ def package_file(spec: Spec, update: Update) -> Path:
             f"'{spec.text}' is not a package that can be checked.",
             f"Write it like {spec.kind}:https://HOST/FILE.{spec.kind},sha256=...",
         )
-    file = cache_dir("downloads") / f"{digest}.{spec.kind}"
-    with held(file.with_suffix(".lock"), update, "another kentry that fetches it"):
+    file = cache.cache_dir("downloads") / f"{digest}.{spec.kind}"
+    with cache.held(file.with_suffix(".lock"), update, "another kentry that fetches it"):
         meter = Meter(update, spec.value.rpartition("/")[2], 0)
         fetch(spec.value, file, _MOST_PACKAGE_BYTES, digest, meter, find_mirror().proxies)
     return file
@@ -118,7 +109,7 @@ def _names(arch: Arch) -> tuple[str, ...]:
 
 
 def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[str, str]) -> Kernel:
-    folder = cache_dir("kernels") / kept["deb_sha256"]
+    folder = cache.cache_dir("kernels") / kept["deb_sha256"]
     file, config = folder / kept["image"], kept.get("config")
     facts = {"digest": kept["sha256"][file.name], "config": folder / config if config else None}
     return image.load(spec, file, arch, update, origin, **facts)
@@ -126,8 +117,8 @@ def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[s
 
 def _find_stored(digest: str, update: Update) -> _Manifest:
     """Return the manifest of the kernel of the .deb with SHA-256 `digest`; {} if not whole."""
-    folder = cache_dir("kernels") / digest
-    manifest = read_manifest(folder)
+    folder = cache.cache_dir("kernels") / digest
+    manifest = cache.read_manifest(folder)
     if manifest and manifest.get("image") in manifest["sha256"]:
         return {**manifest, "deb_sha256": digest}
     if folder.is_dir():
@@ -139,7 +130,7 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
     """Unpack the kernel in `paths`, its .debs, under the first one's SHA-256; UserError."""
     # Only plain names are taken, and files are made by us: no path, link or mode has any effect.
     update(None, f"unpacking {facts['package']}")
-    with fresh_folder(cache_dir("kernels") / digest) as folder:
+    with cache.fresh_folder(cache.cache_dir("kernels") / digest) as folder:
         roles: dict[str, str] = {}
         for path in paths:
             for member, content in files_of(path, _KERNEL_FILE, "Download it again."):
@@ -159,7 +150,7 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
                 " Debian's 6.19), not -dbg or a meta-package.",
             )
         facts = {**facts, "deb_sha256": digest, **roles}
-        return write_manifest(folder, sorted(roles.values()), facts)
+        return cache.write_manifest(folder, sorted(roles.values()), facts)
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
@@ -168,8 +159,8 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     pattern = name_pattern(arch, spec.options.get("flavour"))
     stored: _Manifest = {}
     note = ""
-    for file in sorted(cache_dir("kernels").glob("*/manifest.json")):
-        kept = read_json(file)
+    for file in sorted(cache.cache_dir("kernels").glob("*/manifest.json")):
+        kept = cache.read_json(file)
         is_it = (kept.get("version"), kept.get("arch")) == (spec.value, arch.debian)
         # What deb: unpacked has no suite.
         if is_it and "suite" in kept and re.fullmatch(pattern, kept["package"]):
@@ -365,7 +356,7 @@ def revision(spec: Spec, update: Update) -> Revision:
 
 def _ids(repository: Repository) -> dict[str, str]:
     """Return the names of an unpacked package's commit and tree; empty where git has none."""
-    ids = read_json(repository.folder / _MANIFEST)
+    ids = cache.read_json(repository.folder / _MANIFEST)
     # An older kentry left 90,000 files, of which each would be read for each build.
     if not ids or not any((repository.git.folder / "objects/pack").glob("*.pack")):
         return {}
@@ -380,7 +371,7 @@ def _fetch(
         file = root.download(candidate, update)
         try:
             update(None, f"unpacking {candidate.package}")
-            with fresh_folder(repository.work) as folder:
+            with cache.fresh_folder(repository.work) as folder:
                 tarball = folder / ".tar.xz"
                 tarball.write_bytes(_content(file, f"usr/src/{candidate.package}.tar.xz"))
                 options = ["--strip-components=1", "--no-same-owner", "-xJf", str(tarball)]
@@ -400,7 +391,7 @@ def _fetch(
     # What was read is what is checked out.
     (git.folder / "import-index").replace(git.folder / "index")
     commit = repository.commit(f"{candidate.package} {candidate.version}", tree)
-    write_json(repository.folder / _MANIFEST, ids := {"commit": commit, "tree": tree})
+    cache.write_json(repository.folder / _MANIFEST, ids := {"commit": commit, "tree": tree})
     return ids
 
 
@@ -419,14 +410,14 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
         return (True, major, minor) if newer else (False, -major, -minor)
 
     candidate, root = min(packages, key=distance)
-    folder = cache_dir("configs") / f"{candidate.sha256[:16]}-{arch.name}"
-    if not read_manifest(folder):
-        with root.locked(update), fresh_folder(folder) as fresh:
+    folder = cache.cache_dir("configs") / f"{candidate.sha256[:16]}-{arch.name}"
+    if not cache.read_manifest(folder):
+        with root.locked(update), cache.fresh_folder(folder) as fresh:
             package = root.download(candidate, update)
             name = f"usr/src/{candidate.package}/config.{arch.debian}_none_{arch.debian}.xz"
             (fresh / "config").write_bytes(lzma.decompress(_content(package, name)))
             package.unlink()
-            write_manifest(fresh, ["config"])
+            cache.write_manifest(fresh, ["config"])
     return (folder / "config").read_text(encoding="utf-8")
 
 

@@ -10,7 +10,6 @@ import pytest
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.commands.record import Options
 from kentry.errors import PatchError, UserError
-from kentry.host.cache import cache_dir, sha256_of
 from kentry.kernels import build, resolve
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
@@ -29,23 +28,10 @@ def test_only_source_can_be_built_with_something_changed(spec: str) -> None:
     assert "tree:" in raised.value.remedy
 
 
-@pytest.fixture
-def patched(linux: Path, patches: list[str]) -> tuple[Path, Path]:
-    """A tree, and a folder with the patches that its master has on top of v6.12."""
-    return linux, Path(patches[0]).parent
-
-
-def test_a_trees_source_with_patches(patched: tuple[Path, Path]) -> None:
-    linux, out = patched
-    found = resolve.resolve_source(f"tree:{linux}@v6.12,patches={out}", Said())
-    assert found.tree == sources.git(linux, "rev-parse", "HEAD^{tree}")
-    assert found.origin["patch"] == "make third ten"
-    assert found.origin["subject"] == "Linux 6.12"
-
-
-def test_a_kernel_with_patches(patched: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    linux, out = patched
-    spec = f"tree:{linux}@v6.12,patches={out},config=userland"
+def test_a_kernel_with_patches(
+    linux: Path, patches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = f"tree:{linux}@v6.12,patches={Path(patches[0]).parent},config=userland"
     built: list[tuple[str, str, Request]] = []
 
     def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> None:
@@ -58,8 +44,8 @@ def test_a_kernel_with_patches(patched: tuple[Path, Path], monkeypatch: pytest.M
     assert built == [(spec, tree, Request("userland", ("CONFIG_A=y",), "clang"))]
 
 
-def test_a_patch_that_does_not_fit(patched: tuple[Path, Path]) -> None:
-    linux, out = patched
+def test_a_patch_that_does_not_fit(linux: Path, patches: list[str]) -> None:
+    out = Path(patches[0]).parent
     with pytest.raises(PatchError) as raised:
         resolve.resolve_source(f"tree:{linux},patches={out}", Said())
     assert "Patch 1, 'make first ten'" in raised.value.sentence
@@ -80,20 +66,6 @@ def test_the_architecture_is_read_from_the_file(arch: str, tmp_path: Path) -> No
     assert Options(spec="debian:6.12").find_arch() == host_arch()
     with pytest.raises(UserError, match="kernel image"):
         resolve.arch_of(f"image:{deb}")
-
-
-def test_facts_of_another_image_or_damaged_ones_are_read_anew(tmp_path: Path, said: Said) -> None:
-    files = [tmp_path / name for name in ("arm64", "riscv64")]
-    for file in files:
-        file.write_bytes(fakes.image(ARCHES[file.name]))
-        resolve.resolve(f"image:{file}", ARCHES[file.name], said)
-    facts = [cache_dir("images", sha256_of(file)) / "manifest.json" for file in files]
-    facts[0].write_bytes(facts[1].read_bytes())
-    assert resolve.arch_of(f"image:{files[0]}") == ARCHES["arm64"]
-    text = facts[0].read_text()
-    facts[0].write_text(text.replace('"arch": "arm64"', '"arch": "arm65"'))
-    assert resolve.arch_of(f"image:{files[0]}") == ARCHES["arm64"]
-    assert facts[0].read_text() == text
 
 
 @pytest.fixture
