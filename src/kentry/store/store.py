@@ -90,8 +90,9 @@ class Store:
 
     def __init__(self, place: str, *, create: bool = False) -> None:
         """Opens the folder or URL `place`, and with `create` makes it if it is not there."""
-        self._place = place
         url, objects = _where(place, create=create)
+        is_url = "://" in place
+        self._shown = make_url(place).render_as_string(hide_password=True) if is_url else place
         with self._errors():
             # Each step has a connection of its own: a store has no end at which one would close.
             waits = {"timeout": _PATIENCE} if url.drivername == "sqlite" else {}
@@ -292,8 +293,8 @@ class Store:
     def _known(self, table: sql.Table, key: str) -> list[tuple[Any, ...]]:
         """The rows of a file in the index."""
         with self._errors(), self._engine.connect() as connection:
-            rows = connection.execute(table.select().where(table.c.sha256 == key)).mappings()
-            return _comparable(rows)
+            chosen = table.select().where(table.c.sha256 == key)
+            return _comparable(connection.execute(chosen).mappings())
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key[:2]}/{key}.gz"
@@ -307,25 +308,16 @@ class Store:
         else:
             self._files.pipe_file(path, packed)
 
-    @property
-    def _anew(self) -> str:
-        return f"kentry store gc {self._shown} makes its index again from its objects."
-
-    @property
-    def _shown(self) -> str:
-        if "://" not in self._place:
-            return self._place
-        return make_url(self._place).render_as_string(hide_password=True)
-
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
+        anew = f"kentry store gc {self._shown} makes its index again from its objects."
         try:
             yield
         except sql.exc.SQLAlchemyError as err:
             why = printable_error(str(getattr(err, "orig", None) or err).partition("\n")[0])
             remedy = "Look at the statement, at the database, or at the room on its disk."
-            if _code(err) in _DAMAGE:
-                remedy = self._anew
+            is_damaged = _code(err) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+            remedy = anew if is_damaged else remedy
             raise UserError(f"{self._shown} cannot be used: {why}.", remedy) from err
         except OSError as err:
             raise UserError(
@@ -333,7 +325,7 @@ class Store:
                 "Look at the folder's permissions and at the room on its disk.",
             ) from err
         except UnicodeDecodeError as err:
-            raise UserError(f"The index of {self._shown} is damaged.", self._anew) from err
+            raise UserError(f"The index of {self._shown} is damaged.", anew) from err
 
 
 def _connect(
@@ -359,7 +351,6 @@ def _delete(connection: sql.Connection, key: str) -> None:
     connection.execute(_documents.delete().where(_documents.c.sha256 == key))
 
 
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # What is wrong with the machine and not with the file: https://www.sqlite.org/rescode.html.
 _OF_THE_MACHINE = (
     *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM),
