@@ -465,11 +465,13 @@ def test_a_damaged_repository_of_its_own_is_made_again(
         before = revision(source)
         wanted = check_out(before)
         folder = before.repository.git.folder
+        settings = (folder / "config").read_bytes()
         if name:
             (folder / name).write_bytes(content)
         else:
             shutil.rmtree(folder)
         assert check_out(revision(source)) == wanted
+        assert (folder / "config").read_bytes() == settings
 
 
 def own_object(found: Revision, path: str) -> Path:
