@@ -10,25 +10,22 @@ the conversion (vector state, shadow call stacks, interrupt stacks, the randomis
 wrapped system calls), and the rest from 6.1.  Edits of our own join the two.
 """
 
-import os
 import re
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kentry.host.process import need
 from kentry.kernels import debian
 from kentry.kernels.repository import Revision
 from kentry.kernels.spec import parse
 from kentry.progress import progress
+from tests.histories import commit_header, data, git
 
 OLD, NEW = "source:6.1", "source:6.12"
 
 _WHO = "A Developer <developer@example.org>"
 # From 1 March 2023 on, a commit a day: the ids are the same on every machine.
 _FIRST_SECOND, _DAY_SECONDS = 1677628800, 86400
-_BRANCH = "refs/heads/master"
 
 _ASM = "arch/riscv/include/asm"
 _KERNEL = "arch/riscv/kernel"
@@ -37,21 +34,18 @@ _KERNEL = "arch/riscv/kernel"
 class Source(dict[str, str]):
     """The files of a revision by path, read when they are asked for."""
 
-    def __init__(self, revision: Revision | None = None) -> None:
+    def __init__(self, revision: Revision) -> None:
         super().__init__()
         self._revision = revision
         # What was put since it was last emptied; None is a file that is removed.
         self.edited: dict[str, str | None] = {}
 
     def __missing__(self, path: str) -> str:
-        if not self._revision:
+        text = self._revision.file(path)
+        if text is None:
             raise ValueError(f"{path} is not in the source.")
-        name = f"{self._revision.commit}:{path}"
-        shown = self._revision.repository.git("show", name, check=False)
-        if shown.returncode:
-            raise ValueError(f"{path} is not in the source: {shown.stderr.strip()}")
-        self[path] = shown.stdout
-        return shown.stdout
+        self[path] = text
+        return text
 
     def put(self, path: str, text: str) -> None:
         """Makes `text` the file's."""
@@ -99,7 +93,7 @@ def step(subject: str, body: str) -> Callable[[Edit], Edit]:
     """The next commit is the decorated edit's."""
 
     def added(edit: Edit) -> Edit:
-        STEPS.append((f"{subject}\n\n{body}\n", edit))
+        STEPS.append((f"{subject}\n\n{body}", edit))
         return edit
 
     return added
@@ -114,45 +108,30 @@ def make(folder: Path) -> str:
     """
     with progress("the source of Linux 6.1 and 6.12") as update:
         old, new = (debian.revision(parse(text), update) for text in (OLD, NEW))
-    # Nobody's settings: the history is the same wherever it is made.
-    nobody = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    env = {name: one for name, one in os.environ.items() if name[:4] != "GIT_"} | nobody
-
-    def git(*words: str, text: bytes = b"") -> str:
-        argv = [need("git"), "-C", str(folder), *words]
-        done = subprocess.run(argv, input=text, stdout=subprocess.PIPE, check=True, env=env)
-        return done.stdout.decode()
-
     folder.mkdir(parents=True, exist_ok=True)
-    git("init", "--quiet", "--bare", "--template=", "--initial-branch=master")
+    git(folder, "init", "--quiet", "--bare", "--template=", "--initial-branch=master")
     objects = (old.repository.git.folder / "objects").resolve()
     (folder / "objects/info").mkdir(exist_ok=True)
     (folder / "objects/info/alternates").write_text(f"{objects}\n", encoding="utf-8")
-    git("fast-import", "--quiet", text=fast_import(old.commit, Source(old), Source(new)))
-    return f"{old.commit}..{_BRANCH}"
+    stream = "".join(_stream(old.commit, Source(old), Source(new)))
+    git(folder, "fast-import", "--quiet", feed=stream.encode())
+    return f"{old.commit}..refs/heads/master"
 
 
-def fast_import(root: str, old: Source, new: Source) -> bytes:
+def _stream(root: str, old: Source, new: Source) -> Iterator[str]:
     """What git fast-import makes a history of: a commit a step, and the first one's parent `root`.
 
     The edits see each other's work in `old`.
     """
-    parts: list[str] = []
-    for number, (said, edit) in enumerate(STEPS):
+    for number, (message, edit) in enumerate(STEPS):
         when = f"{_FIRST_SECOND + number * _DAY_SECONDS} +0000"
-        message = f"{said}\nSigned-off-by: {_WHO}\n"
-        parts.append(f"commit {_BRANCH}\nauthor {_WHO} {when}\ncommitter {_WHO} {when}\n")
-        parts.append(f"data {len(message.encode())}\n{message}\n")
+        yield commit_header(number + 1, _WHO, when, when, message)
         if number == 0:
-            parts.append(f"from {root}\n")
+            yield f"from {root}\n"
         old.edited = {}
         edit(old, new)
         for path, text in sorted(old.edited.items()):
-            if text is None:
-                parts.append(f"D {path}\n")
-            else:
-                parts.append(f"M 100644 inline {path}\ndata {len(text.encode())}\n{text}\n")
-    return "".join(parts).encode()
+            yield f"D {path}\n" if text is None else f"M 100644 inline {path}\n{data(text)}"
 
 
 # --- before the conversion --------------------------------------------------
@@ -415,8 +394,7 @@ def _reword_error(old: Source, _: Source) -> None:
 
 def main(folder: Path) -> None:
     """Makes the history and prints its commits, oldest first."""
-    words = ["log", "--reverse", "--format=%h %s", make(folder)]
-    subprocess.run(["git", "-C", str(folder), *words], check=True)
+    print(git(folder, "log", "--reverse", "--format=%h %s", make(folder)), end="")
 
 
 if __name__ == "__main__":

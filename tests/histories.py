@@ -185,12 +185,20 @@ def _harmless(rng: Random, count: int) -> list[Change]:
     return chosen
 
 
+def data(text: str) -> str:
+    """A message or a file for git fast-import."""
+    return f"data {len(text.encode())}\n{text}\n"
+
+
+def commit_header(mark: int, who: str, authored: str, committed: str, message: str) -> str:
+    """The beginning of a commit of master for git fast-import; its author signs it off."""
+    signed = data(f"{message}\n\nSigned-off-by: {who}\n")
+    people = f"author {who} {authored}\ncommitter {who} {committed}\n"
+    return f"commit refs/heads/master\nmark :{mark}\n{people}{signed}"
+
+
 def _stream(planned: list[Planned], rng: Random, folder: Path, commit: str) -> Iterator[str]:
     """What git fast-import makes the commits of; a commit's mark is its place, from 1."""
-
-    def data(text: str) -> str:
-        return f"data {len(text.encode())}\n{text}\n"
-
     paths = dict.fromkeys(edit.path for one in planned for edit in one.change.edits)
     source = _read(folder, commit, list(paths))
     files: list[dict[str, str]] = []
@@ -201,12 +209,10 @@ def _stream(planned: list[Planned], rng: Random, folder: Path, commit: str) -> I
             now[edit.path] = edit.apply(now[edit.path])
         files.append(now)
         name, address, zone = rng.choice(_PEOPLE)
-        who = f"{name} <{address}>"
         time += rng.randint(_HOUR // 4, 30 * _HOUR)
-        body = f"{one.change.subject}\n\n{one.change.body}\n\nSigned-off-by: {who}\n"
-        yield f"commit refs/heads/master\nmark :{mark}\n"
-        yield f"author {who} {time - rng.randint(60, _HOUR // 4)} {zone}\n"
-        yield f"committer {who} {time} {zone}\n{data(body)}"
+        authored = f"{time - rng.randint(60, _HOUR // 4)} {zone}"
+        message = f"{one.change.subject}\n\n{one.change.body}"
+        yield commit_header(mark, f"{name} <{address}>", authored, f"{time} {zone}", message)
         for word, parent in zip(("from", "merge"), one.parents, strict=False):
             yield f"{word} :{parent + 1}\n"
         if not one.parents:

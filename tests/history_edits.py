@@ -16,93 +16,85 @@ class AnchorError(Exception):
     """The source has no place for an edit; the sentence names file and line."""
 
 
+@dataclass(frozen=True)
+class Edit:
+    """What is done to the text of one file; `apply` raises AnchorError where it has no place."""
+
+    path: str
+    apply: Callable[[str], str]
+
+
 def _whole_line(line: str) -> str:
     """A pattern for that line with any white space."""
     return r"^[ \t]*" + r"\s+".join(map(re.escape, line.split())) + r"[ \t]*\n"
 
 
-def _only(path: str, pattern: str, line: str, text: str) -> re.Match[str]:
-    found = list(re.finditer(pattern, text, re.MULTILINE))
-    if len(found) != 1:
+def _only(path: str, pattern: str, line: str, text: str) -> tuple[int, int]:
+    """Where the only place that the pattern matches begins and ends."""
+    places = [match.span() for match in re.finditer(pattern, text, re.MULTILINE)]
+    if len(places) != 1:
         raise AnchorError(
-            f"{path} has {len(found)} lines '{line.strip()}' where an edit needs one:"
+            f"{path} has {len(places)} lines '{line.strip()}' where an edit needs one:"
             " give the edit in tests/history_edits.py another place."
         )
-    return found[0]
+    return places[0]
 
 
-@dataclass(frozen=True)
-class Insert:
-    """Puts `text` after or before the only line that reads `line`; at the end without one."""
+def insert(path: str, text: str, line: str = "", *, after: bool = False) -> Edit:
+    """Puts `text` before or after the only line that reads `line`; at the end without one."""
 
-    path: str
-    text: str
-    line: str = ""
-    before: bool = False
+    def apply(source: str) -> str:
+        start = end = len(source)
+        if line:
+            start, end = _only(path, _whole_line(line), line, source)
+        at = end if after else start
+        return source[:at] + text + source[at:]
 
-    def apply(self, source: str) -> str:
-        if not self.line:
-            return source + self.text
-        found = _only(self.path, _whole_line(self.line), self.line, source)
-        at = found.start() if self.before else found.end()
-        return source[:at] + self.text + source[at:]
+    return Edit(path, apply)
 
 
-@dataclass(frozen=True)
-class Replace:
+def replace(path: str, old: str, new: str = "") -> Edit:
     """Writes `new` where `old` is, which is there once."""
 
-    path: str
-    old: str
-    new: str = ""
+    def apply(source: str) -> str:
+        start, end = _only(path, re.escape(old), old, source)
+        return source[:start] + new + source[end:]
 
-    def apply(self, source: str) -> str:
-        found = _only(self.path, re.escape(self.old), self.old, source)
-        return source[: found.start()] + self.new + source[found.end() :]
+    return Edit(path, apply)
 
 
 def _function(path: str, line: str, source: str) -> tuple[int, int]:
     """Where the function that begins with this line begins and ends."""
-    start = _only(path, _whole_line(line), line, source).start()
+    start, _ = _only(path, _whole_line(line), line, source)
     end = source.find("\n}\n", start)
     if end < 0:
         raise AnchorError(f"{path}: the function that begins with '{line}' has no end.")
     return start, end + len("\n}\n")
 
 
-@dataclass(frozen=True)
-class Rename:
+def _rename(path: str, line: str, old: str, new: str) -> Edit:
     """Gives a local variable of the function that begins with `line` another name."""
 
-    path: str
-    line: str
-    old: str
-    new: str
-
-    def apply(self, source: str) -> str:
-        start, end = _function(self.path, self.line, source)
-        body, count = re.subn(rf"\b{self.old}\b", self.new, source[start:end])
+    def apply(source: str) -> str:
+        start, end = _function(path, line, source)
+        body, count = re.subn(rf"\b{old}\b", new, source[start:end])
         if not count:
-            raise AnchorError(f"{self.path}: '{self.line}' has no variable {self.old}.")
+            raise AnchorError(f"{path}: '{line}' has no variable {old}.")
         return source[:start] + body + source[end:]
 
+    return Edit(path, apply)
 
-@dataclass(frozen=True)
-class Move:
+
+def _move(path: str, line: str, before: str) -> Edit:
     """Moves the function that begins with `line` before the line that reads `before`."""
 
-    path: str
-    line: str
-    before: str
-
-    def apply(self, source: str) -> str:
-        start, end = _function(self.path, self.line, source)
+    def apply(source: str) -> str:
+        start, end = _function(path, line, source)
         function, rest = source[start:end], source[:start] + source[end:].removeprefix("\n")
-        at = _only(self.path, _whole_line(self.before), self.before, rest).start()
+        at, _ = _only(path, _whole_line(before), before, rest)
         return f"{rest[:at]}{function}\n{rest[at:]}"
 
-
-Edit = Insert | Replace | Rename | Move
+    return Edit(path, apply)
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ class Change:
     body: str
     edits: tuple[Edit, ...]
     adds: int = 0
-    repair: tuple[Replace, ...] = ()
+    repair: tuple[Edit, ...] = ()
 
 
 ENTRY = "arch/riscv/kernel/entry.S"
@@ -128,56 +120,42 @@ _SCRATCH = ("s6", "s7", "s8", "s9", "s10", "s11", "t1", "t2", "t3", "t4", "t5", 
 MOST = len(_SCRATCH)
 
 
-def _clear(count: int, why: str) -> str:
-    return f"\t/* {why} */\n" + "".join(f"\tli {register}, 0\n" for register in _SCRATCH[:count])
-
-
-def _no_ops(count: int, indent: int, why: str) -> str:
+def _instructions(count: int, tabs: int, why: str) -> str:
+    """So many of them, behind that many tabs in C, or in assembly."""
+    if not tabs:
+        cleared = "".join(f"\tli {register}, 0\n" for register in _SCRATCH[:count])
+        return f"\t/* {why} */\n{cleared}"
     # gcc takes this for one short instruction (inline) that changes no memory (the colons), so that
     # the rest of the function comes out as without it.  Two of them in one function of GENERIC
     # would still change where it jumps; in the other places the opcodes were compared.
-    tabs = "\t" * indent
-    return (
-        f'{tabs}/* {why} */\n{tabs}asm_inline volatile(".rept {count}\\n\\tnop\\n\\t.endr" : : );\n'
-    )
+    no_ops = f'asm_inline volatile(".rept {count}\\n\\tnop\\n\\t.endr" : : );'
+    return "".join("\t" * tabs + line + "\n" for line in (f"/* {why} */", no_ops))
 
 
-# Each step: file, line, whether before it, its text, why, subject and message.
-_MORE: tuple[tuple[str, str, bool, Callable[[int, str], str], str, str, str], ...] = (
+# Each step: file, line, whether after it, tabs, why, subject and message.
+_MORE = (
     (
-        ENTRY,
-        "scs_load_current_if_from_user s1, s5",
-        False,
-        _clear,
+        *(ENTRY, "scs_load_current_if_from_user s1, s5", True, 0),
         "No value of the user's is left for the handlers to speculate with.",
         "riscv: entry: Clear registers that the handlers do not expect",
         "What user space left in the registers is saved by now. Clear those that\n"
         "no handler reads, as arm64 and x86 do.",
     ),
     (
-        TRAPS,
-        "add_random_kstack_offset();",
-        True,
-        lambda count, why: _no_ops(count, 2, why),
+        *(TRAPS, "add_random_kstack_offset();", False, 2),
         "Straight-line speculation ends here.",
         "riscv: traps: Keep speculation away from system calls",
         "Some cores run ahead of the check of the system call's number. Give them\n"
         "something harmless to run.",
     ),
     (
-        SYSCALL,
-        "regs->a0 = fn(regs);",
-        True,
-        lambda count, why: _no_ops(count, 1, why),
+        *(SYSCALL, "regs->a0 = fn(regs);", False, 1),
         "The load of fn must be over on cores that guess it.",
         "riscv: syscall: Wait for the table before it is used",
         "Cores that predict the value of a load may call another function first.",
     ),
     (
-        GENERIC,
-        "if (work & SYSCALL_WORK_ENTER)",
-        True,
-        lambda count, why: _no_ops(count, 1, why),
+        *(GENERIC, "if (work & SYSCALL_WORK_ENTER)", False, 1),
         "Let the flags settle.",
         "entry: Let the work flags settle before they are tested",
         "Another CPU may be setting one just now. A few cycles make it less likely\n"
@@ -189,45 +167,39 @@ STEPS = range(len(_MORE))
 
 def more_instructions(number: int, count: int) -> Change:
     """A change that adds `count` instructions."""
-    path, line, before, text_of, why, subject, body = _MORE[number]
-    edit = Insert(path, text_of(count, why), line, before)
+    path, line, after, tabs, why, subject, body = _MORE[number]
+    edit = insert(path, _instructions(count, tabs, why), line, after=after)
     return Change("more-instructions", subject, body, (edit,), count)
 
 
 # What a history begins with, so that a later commit can take it away.
-_BALLAST: tuple[tuple[str, str, bool, Callable[[int], str], str], ...] = (
+_BALLAST = (
     (
-        ENTRY,
-        "REG_L a0, PT_STATUS(sp)",
-        True,
-        lambda count: _clear(count, "Nothing that the handler left reaches the loads below."),
+        *(ENTRY, "REG_L a0, PT_STATUS(sp)", 0),
+        "Nothing that the handler left reaches the loads below.",
         "riscv: entry: Do not clear what is loaded again",
     ),
     (
-        TRAPS,
-        "syscall_exit_to_user_mode(regs);",
-        True,
-        lambda count: _no_ops(count, 2, "Early silicon needs some distance to what follows."),
+        *(TRAPS, "syscall_exit_to_user_mode(regs);", 2),
+        "Early silicon needs some distance to what follows.",
         "riscv: traps: Drop the work-around for early silicon",
     ),
     (
-        ENTRY,
-        "scs_load_current_if_from_user s1, s5",
-        True,
-        lambda count: _clear(count, "A trap inside a trap finds these as the first one did."),
+        *(ENTRY, "scs_load_current_if_from_user s1, s5", 0),
+        "A trap inside a trap finds these as the first one did.",
         "riscv: entry: Do not clear registers for traps inside traps",
     ),
 )
 BALLASTS = len(_BALLAST)
 
 
-def ballast(number: int, count: int) -> tuple[Insert, Change]:
+def ballast(number: int, count: int) -> tuple[Edit, Change]:
     """What the first commit adds, and the change that takes those `count` instructions away."""
-    path, line, before, text_of, subject = _BALLAST[number]
-    text = text_of(count)
+    path, line, tabs, why, subject = _BALLAST[number]
+    text = _instructions(count, tabs, why)
     body = "No supported hardware needs it."
-    change = Change("fewer-instructions", subject, body, (Replace(path, text),), -count)
-    return Insert(path, text, line, before), change
+    change = Change("fewer-instructions", subject, body, (replace(path, text),), -count)
+    return insert(path, text, line), change
 
 
 def _note(text: str) -> str:
@@ -238,7 +210,7 @@ _MAY_CHANGE = "No functional change intended."
 
 
 def _comment(path: str, area: str, line: str, text: str) -> Change:
-    edit = Insert(path, _note(text), line, before=bool(line))
+    edit = insert(path, _note(text), line)
     return Change("comment", f"{area}: Say what the caller may rely on", _MAY_CHANGE, (edit,))
 
 
@@ -269,11 +241,10 @@ _COMMENTS = (
         "riscv: entry: Say why the registers are saved first",
         _MAY_CHANGE,
         (
-            Insert(
+            insert(
                 ENTRY,
                 "\t/* Nothing may be overwritten before it is saved. */\n",
                 "REG_S sp, TASK_TI_USER_SP(tp)",
-                before=True,
             ),
         ),
     ),
@@ -298,7 +269,7 @@ _HEADERS = tuple(
         "header",
         f"{name}.h: Document what belongs here",
         _MAY_CHANGE,
-        (Insert(f"include/linux/{name}.h", _note(text), f"#define {guard}" if guard else ""),),
+        (insert(f"include/linux/{name}.h", _note(text), guard and f"#define {guard}", after=True),),
     )
     for name, guard, text in (
         ("list", "_LINUX_LIST_H", "Lists that cannot fail: nothing here allocates."),
@@ -316,7 +287,7 @@ def _driver(area: str, subject: str, *edits: Edit) -> Change:
 
 
 def _debug(path: str, area: str, line: str, text: str) -> Change:
-    edit = Insert(path, f'\tpr_debug("{text}\\n");\n', line, before=True)
+    edit = insert(path, f'\tpr_debug("{text}\\n");\n', line)
     return _driver(area, "Add a message for debugging", edit)
 
 
@@ -337,22 +308,21 @@ _DRIVERS = (
     _driver(
         "tty",
         "Say when the core is ready",
-        Insert(
+        insert(
             "drivers/tty/tty_io.c",
             '\tpr_info("tty: the core is ready\\n");\n',
             'register_sysctl_init("dev/tty", tty_table);',
-            before=True,
         ),
     ),
     _driver(
         "of",
         "Say where the nodes come from",
-        Insert("drivers/of/base.c", _note("The boot loader passes the first nodes.")),
+        insert("drivers/of/base.c", _note("The boot loader passes the first nodes.")),
     ),
     _driver(
         "e1000",
         "Use the preferred module license",
-        Replace(
+        replace(
             "drivers/net/ethernet/intel/e1000/e1000_main.c",
             'MODULE_LICENSE("GPL v2");',
             'MODULE_LICENSE("GPL");',
@@ -362,7 +332,9 @@ _DRIVERS = (
         _driver(
             area,
             "Name the module's subsystem",
-            Insert(path, f'MODULE_INFO(subsystem, "{area}");\n', 'MODULE_LICENSE("GPL");'),
+            insert(
+                path, f'MODULE_INFO(subsystem, "{area}");\n', 'MODULE_LICENSE("GPL");', after=True
+            ),
         )
         for path, area in (
             ("drivers/scsi/sd.c", "scsi: sd"),
@@ -379,7 +351,7 @@ _OTHER_ARCHES = tuple(
         "other-arch",
         f"{area}: Describe the way in",
         "Readers look for it here.",
-        (Insert(path, _note(f"{area}: interrupts are off when this code is entered.")),),
+        (insert(path, _note(f"{area}: interrupts are off when this code is entered.")),),
     )
     for path, area in (
         ("arch/arm64/kernel/syscall.c", "arm64: syscall"),
@@ -397,7 +369,7 @@ _DOCUMENTS = tuple(
         "documentation",
         f"Documentation: {area}: Add a note on versions",
         "Asked on the list more than once.",
-        (Insert(path, "\n.. note:: This text describes the version that it comes with.\n"),),
+        (insert(path, "\n.. note:: This text describes the version that it comes with.\n"),),
     )
     for path, area in (
         ("Documentation/arch/riscv/vector.rst", "riscv"),
@@ -414,7 +386,7 @@ _SELFTESTS = tuple(
         "selftest",
         f"selftests/{area}: Say what a failure means",
         "Reports of failures left it out.",
-        (Insert(path, _note("A failure here is a bug of the kernel, not of the test.")),),
+        (insert(path, _note("A failure here is a bug of the kernel, not of the test.")),),
     )
     for path, area in (
         ("tools/testing/selftests/timers/posix_timers.c", "timers"),
@@ -427,64 +399,51 @@ _SELFTESTS = tuple(
 )
 
 
-def _refactoring(area: str, edit: Rename | Move) -> Change:
-    what = f"Give {edit.old} a better name" if isinstance(edit, Rename) else "Sort the helpers"
+def _refactoring(area: str, what: str, edit: Edit) -> Change:
     return Change("refactoring", f"{area}: {what}", _MAY_CHANGE, (edit,))
 
 
 _REFACTORINGS = (
-    _refactoring("sys", Rename("kernel/sys.c", "SYSCALL_DEFINE0(getppid)", "pid", "parent")),
-    _refactoring(
-        "pid",
-        Rename(
-            "kernel/pid.c",
-            "pid_t __task_pid_nr_ns(struct task_struct *task, enum pid_type type,",
-            "nr",
-            "number",
-        ),
+    *(
+        _refactoring(area, f"Give {old} a better name", _rename(path, line, old, new))
+        for area, path, line, old, new in (
+            ("sys", "kernel/sys.c", "SYSCALL_DEFINE0(getppid)", "pid", "parent"),
+            (
+                *("pid", "kernel/pid.c"),
+                "pid_t __task_pid_nr_ns(struct task_struct *task, enum pid_type type,",
+                *("nr", "number"),
+            ),
+            (
+                *("entry", "kernel/entry/common.c"),
+                "static void syscall_exit_to_user_mode_prepare(struct pt_regs *regs)",
+                *("nr", "number"),
+            ),
+            (
+                *("riscv: traps", TRAPS),
+                "asmlinkage void noinstr do_irq(struct pt_regs *regs)",
+                *("state", "entry_state"),
+            ),
+            (
+                *("read_write", "fs/read_write.c"),
+                "ssize_t ksys_read(unsigned int fd, char __user *buf, size_t count)",
+                *("ret", "result"),
+            ),
+        )
     ),
-    _refactoring(
-        "entry",
-        Rename(
-            "kernel/entry/common.c",
-            "static void syscall_exit_to_user_mode_prepare(struct pt_regs *regs)",
-            "nr",
-            "number",
-        ),
-    ),
-    _refactoring(
-        "riscv: traps",
-        Rename(
-            TRAPS,
-            "asmlinkage void noinstr do_irq(struct pt_regs *regs)",
-            "state",
-            "entry_state",
-        ),
-    ),
-    _refactoring(
-        "read_write",
-        Rename(
-            "fs/read_write.c",
-            "ssize_t ksys_read(unsigned int fd, char __user *buf, size_t count)",
-            "ret",
-            "result",
-        ),
-    ),
-    _refactoring(
-        "riscv: syscall",
-        Move(
-            SYSCALL,
-            "static inline int syscall_get_arch(struct task_struct *task)",
-            "static inline void syscall_rollback(struct task_struct *task,",
-        ),
-    ),
-    _refactoring(
-        "pid",
-        Move(
-            "include/linux/pid.h",
-            "static inline pid_t task_session_vnr(struct task_struct *tsk)",
-            "static inline pid_t task_pgrp_vnr(struct task_struct *tsk)",
-        ),
+    *(
+        _refactoring(area, "Sort the helpers", _move(path, line, before))
+        for area, path, line, before in (
+            (
+                *("riscv: syscall", SYSCALL),
+                "static inline int syscall_get_arch(struct task_struct *task)",
+                "static inline void syscall_rollback(struct task_struct *task,",
+            ),
+            (
+                *("pid", "include/linux/pid.h"),
+                "static inline pid_t task_session_vnr(struct task_struct *tsk)",
+                "static inline pid_t task_pgrp_vnr(struct task_struct *tsk)",
+            ),
+        )
     ),
 )
 
@@ -495,12 +454,12 @@ HARMLESS: tuple[Sequence[Change], ...] = (
 
 
 def _broken(
-    kind: str, path: str, subject: str, line: str, good: str, bad: str, *, before: bool = False
+    kind: str, path: str, subject: str, line: str, good: str, bad: str, *, after: bool = False
 ) -> Change:
     """A change of which `bad` is wrong; the rest stays when it is repaired."""
-    edit = Insert(path, good + bad, line, before)
+    edit = insert(path, good + bad, line, after=after)
     body = "The next patches need it."
-    return Change(kind, subject, body, (edit,), repair=(Replace(path, bad),))
+    return Change(kind, subject, body, (edit,), repair=(replace(path, bad),))
 
 
 BUILD_BREAKS = (
@@ -512,7 +471,6 @@ BUILD_BREAKS = (
         _note("What wait() shows of it is the low byte."),
         "static inline int low_byte(struct task_struct *task)\n"
         "{\n\treturn task->exit_kode & 0xff;\n}\n\n",
-        before=True,
     ),
     _broken(
         "build-break",
@@ -521,6 +479,7 @@ BUILD_BREAKS = (
         "#include <linux/rseq.h>",
         "#include <linux/errno.h>\n",
         "#include <linux/task_limits.h>\n",
+        after=True,
     ),
     _broken(
         "build-break",
@@ -529,7 +488,6 @@ BUILD_BREAKS = (
         "static DEFINE_RAW_SPINLOCK(die_lock);",
         _note("entry.S saves the registers on the kernel's stack."),
         "static_assert(sizeof(struct pt_regs) == 0);\n\n",
-        before=True,
     ),
     _broken(
         "build-break",
@@ -538,6 +496,7 @@ BUILD_BREAKS = (
         "exit_boot_config();",
         "\t/* Nothing of the boot is needed from here on. */\n",
         "\t{\n\t\textern void free_boot_marks(void);\n\n\t\tfree_boot_marks();\n\t}\n",
+        after=True,
     ),
     _broken(
         "build-break",
@@ -546,7 +505,6 @@ BUILD_BREAKS = (
         "SYSCALL_DEFINE0(getpid)",
         _note("The type is an index."),
         "static_assert(PIDTYPE_PID == 0\n\n",
-        before=True,
     ),
     _broken(
         "build-break",
@@ -555,6 +513,7 @@ BUILD_BREAKS = (
         "#define _LINUX_PID_H",
         _note("See Documentation/admin-guide/namespaces for their levels."),
         "struct pid_levels {\n\tstruct pid_level first;\n};\n",
+        after=True,
     ),
 )
 
@@ -567,7 +526,6 @@ BOOT_BREAKS = (
         "rcu_end_inkernel_boot();",
         "\t/* User space must not have to wait for expedited grace periods. */\n",
         '\tif (!rcu_inkernel_boot_has_ended())\n\t\tpanic("init: RCU is still booting\\n");\n',
-        before=True,
     ),
     _broken(
         "boot-break",
@@ -576,6 +534,7 @@ BOOT_BREAKS = (
         "regs->epc += 4;",
         "\t\t/* The instruction is four bytes even where others are two. */\n",
         '\t\tif (regs->epc < TASK_SIZE)\n\t\t\tpanic("riscv: system call from kernel space\\n");\n',
+        after=True,
     ),
     _broken(
         "boot-break",
@@ -584,7 +543,6 @@ BOOT_BREAKS = (
         "if (memcmp(elf_ex->e_ident, ELFMAG, SELFMAG) != 0)",
         "\t/* Scripts and other formats are not for us. */\n",
         "\tif (elf_ex->e_machine == EM_RISCV)\n\t\tgoto out;\n",
-        before=True,
     ),
     _broken(
         "boot-break",
@@ -593,5 +551,6 @@ BOOT_BREAKS = (
         "regs->epc = pc;",
         "\t/* The ABI aligns the stack to 16 bytes. */\n",
         '\tif (IS_ALIGNED(sp, 16))\n\t\tpanic("riscv: the stack is not aligned\\n");\n',
+        after=True,
     ),
 )

@@ -95,7 +95,7 @@ _UNIT = re.compile(r"\b(ns|us|cycle|cycles|ticks|instructions)\b")
 
 def read_lat_syscall(text: Text) -> Iterator[Number]:
     """Read each "Simple syscall: 0.2365 microseconds"; repeats under a heading are samples."""
-    for number, side, line in text:
+    for number, side, line in text.lines:
         if match := _SIMPLE.search(line):
             case = _SIMPLE_CASES.get(match[1], match[1])
             yield Number(number, side, case, NS, match[2], "us")
@@ -103,7 +103,7 @@ def read_lat_syscall(text: Text) -> Iterator[Number]:
 
 def read_per_call(text: Text) -> Iterator[Number]:
     """Read lines that are a number a call; a word before the number is the case."""
-    for number, side, line in text:
+    for number, side, line in text.lines:
         if match := _PER_CALL.match(line):
             yield Number(number, side, match[1] or SYSCALL, UNITS[match[3]], match[2], match[3])
 
@@ -111,7 +111,7 @@ def read_per_call(text: Text) -> Iterator[Number]:
 def read_perf_bench(text: Text) -> Iterator[Number]:
     """Read time and rate of every run of perf bench syscall."""
     case = SYSCALL
-    for number, side, line in text:
+    for number, side, line in text.lines:
         if "# Running '" in line:
             case = SYSCALL
         elif match := _EXECUTED.search(line):
@@ -125,7 +125,7 @@ def read_perf_bench(text: Text) -> Iterator[Number]:
 def read_table(text: Text) -> Iterator[Number]:
     """Read every table in Markdown or CSV; UserError for a unit or cell of another form."""
     header: list[str] = []
-    for number, side, line in text:
+    for number, side, line in text.lines:
         if _RULE.match(line):
             continue
         if line.lstrip().startswith("|"):
@@ -190,7 +190,7 @@ def read_columns(text: Text) -> Iterator[Number]:
     numbers a case apart: "EPC", "BREAK" for `getpid@epc`, `getpid@break`.  Both must be there.
     """
     cases, units, entries = list[str](), list[str](), dict[str, None]()
-    for number, _, line in text:
+    for number, _, line in text.lines:
         side, colon, rest = line.strip().rpartition(":")
         published = rest.split()
         if not (colon and side and published and all(map(_PLAIN.fullmatch, published))):
@@ -330,14 +330,10 @@ def samples(numbers: Iterable[Number]) -> list[Samples]:
 
 @dataclass(frozen=True)
 class Text:
-    """The file's printable lines; `sides` has the last heading above each, "" without one."""
+    """The file's printable lines: number, the last heading above it or "", and what it reads."""
 
     name: str
-    lines: list[str]
-    sides: list[str]
-
-    def __iter__(self) -> Iterator[tuple[int, str, str]]:
-        return zip(range(1, len(self.lines) + 1), self.sides, self.lines, strict=True)
+    lines: list[tuple[int, str, str]]
 
 
 def parse_text(name: str, content: str) -> Text:
@@ -354,7 +350,7 @@ def parse_text(name: str, content: str) -> Text:
         if is_text or _LIST.match(after) or _PROSE.fullmatch(before):
             heading = sides[-1]
         sides.append(heading)
-    return Text(name, lines, sides)
+    return Text(name, [*zip(range(1, len(lines) + 1), sides, lines, strict=True)])
 
 
 @dataclass(frozen=True)

@@ -84,22 +84,22 @@ class Toolchain:
             own.insert(0, str(folder))
         return os.pathsep.join(own)
 
-    def folders(self, arch: Arch) -> list[Path]:
+    def folders(self) -> list[Path]:
         """Return the folders of the compiler's programs and, beside them, of what these read."""
         targets = [Path(target) for _, target in self.links]
         programs = {path.parent for target in targets for path in (target, target.resolve())}
         beside = ("lib", "lib64", "libexec", self.cross.removesuffix("-") or "include")
         return [path for f in programs for path in (f, *(f.parent / n for n in beside))]
 
-    def kconfig_environment(self, arch: Arch) -> dict[str, str]:
+    def kconfig_environment(self) -> dict[str, str]:
         """Return what the makefiles tell Kconfig about the compiler."""
-        names = {"CC": "gcc", "LD": "ld", "NM": "nm", "OBJCOPY": "objcopy", "AR": "ar"}
-        tools = {variable: self.cross + name for variable, name in names.items()}
-        flags = ""
-        if self.family == "clang":
-            tools = {variable: f"llvm-{name}" for variable, name in names.items()}
-            tools |= {"CC": "clang", "LD": "ld.lld"}
-            flags = f"--target={arch.cross.removesuffix('-')}"
+        is_clang = self.family == "clang"
+        prefix = "llvm-" if is_clang else self.cross
+        tools = {name.upper(): f"{prefix}{name}" for name in ("nm", "objcopy", "ar")}
+        tools["CC"], tools["LD"] = (
+            ("clang", "ld.lld") if is_clang else (f"{prefix}gcc", f"{prefix}ld")
+        )
+        flags = f"--target={self.cross.removesuffix('-')}" if is_clang else ""
         unused = dict.fromkeys(("RUSTC", "BINDGEN", "RUSTC_OR_CLIPPY", "PAHOLE"), "false")
         return {**tools, "HOSTCC": self.family, "CLANG_FLAGS": flags, **unused}
 
@@ -264,8 +264,8 @@ def built(build: Build, update: Update, anew: Path | None = None) -> Path:
     folder = cache.cache_dir("built") / (f"{build.key()}.anew" if anew else build.key())
     if not anew and cache.read_manifest(folder):
         return folder
-    hosts = dict(build.toolchain.links).get(build.toolchain.family, build.toolchain.family)
-    check_tools(build.arch, hosts)
+    family = build.toolchain.family
+    check_tools(build.arch, dict(build.toolchain.links).get(family, family))
     sandbox.check()
     # One build at a time on a machine: each already uses every core.  Each kernel is built once.
     waits, key = "another kernel to be built", f"built-{build.key()[:_KEY_DIGITS]}"
@@ -284,24 +284,22 @@ def typical_seconds(build: Build) -> tuple[float, int] | None:
     any, whole ones of its architecture, compiler and kind of config.
     """
     folder = build.objects()
-    known: dict[str, list[float]] = {"here": [], "whole": []}
+    here, whole = list[float](), list[float]()
     for file in cache.cache_dir("built").glob("*/manifest.json"):
         own = cache.read_json(file)
         objects, seconds = Path(own.get("objects", "")), own.get("seconds")
-        if seconds and objects == folder and not own["whole"]:
-            known["here"].append(seconds)
-        elif seconds and objects.name == folder.name and own["whole"]:
-            known["whole"].append(seconds)
-    times = known["here"] or known["whole"]
+        if seconds and objects.name == folder.name and own["whole"]:
+            whole.append(seconds)
+        elif seconds and objects == folder:
+            here.append(seconds)
+    times = here or whole
     return (median(times), len(times)) if times else None
 
 
 def new_warnings(old: Build, new: Build) -> list[str] | None:
     """Return what compilers warn of in `new` alone; None where one of them is not built."""
-    before, after = (cache.read_manifest(cache.cache_dir("built") / b.key()) for b in (old, new))
-    if not before or not after:
-        return None
-    return list(compiler_warnings.added(before["warnings"], after["warnings"]))
+    facts = [cache.read_manifest(cache.cache_dir("built") / b.key()) for b in (old, new)]
+    return compiler_warnings.added(*(f["warnings"] for f in facts)) if all(facts) else None
 
 
 def kernel(
@@ -372,48 +370,51 @@ def _make(build: Build, final: Path, update: Update, anew: Path | None) -> None:
             afterwards.callback(warnings.unlink, missing_ok=True)
         objects.mkdir(exist_ok=True)
         whole = not any(objects.glob("vmlinux"))
+        # The progress is of as many steps as the last such build took.
+        steps_file = cache.cache_dir("built") / "steps.json"
+        steps, kind = cache.read_json(steps_file), f"{objects.name}-{'whole' if whole else 'again'}"
         reader = compiler_warnings.Reader(warnings, tree)
         tuxmake = _Tuxmake(build, objects, update, file.fileno(), anew, reader)
+        failure: BuildError | None = None
         try:
             update(None, "configuring")
             _configure(build, tuxmake)
-            _with_steps(tuxmake, whole)
-        except BuildError:
-            reader.kept()
-            _leave(objects, update, anew)
-            mark.unlink()
-            raise
-        with cache.fresh_folder(final) as folder:
-            for name, path in made.items():
-                shutil.copyfile(_left(objects, path), folder / name)
-            if not build.config.keeps_debug_info:
-                objcopy = build.toolchain.kconfig_environment(build.arch)["OBJCOPY"]
-                strip = [objcopy, "--strip-debug", str(folder / "vmlinux")]
-                path_only = {"PATH": build.toolchain.path()}
-                readable = [cache.cache_dir("toolchains"), *build.toolchain.folders(build.arch)]
-                run(sandbox.confined(strip, env=path_only, writable=[folder], readable=readable))
-            update(None, "reading what it was made of")
-            parts = made_of.collect(objects, tree, folder / "vmlinux", {build.config.file} - {""})
-            made_of_file = made_of.write(folder, parts)
-            facts = {
-                "origin": build.revision.origin,
-                "tree": build.revision.tree,
-                "compiler": build.toolchain.identity,
-                "warnings": reader.kept(),
-                "objects": str(objects),
-                "whole": whole,
-                "seconds": round(time.monotonic() - began, 1),
-            }
-            cache.write_manifest(folder, (*made, made_of_file.name), facts)
-        _leave(objects, update, anew)
+            target = ("--make-target", build.arch.image_format)
+            steps[kind] = tuxmake.run(*target, steps=steps.get(kind, 0))
+            cache.write_json(steps_file, steps)
+        except BuildError as err:
+            failure = err
+        facts = {
+            "origin": build.revision.origin,
+            "tree": build.revision.tree,
+            "compiler": build.toolchain.identity,
+            "warnings": reader.kept(),
+            "objects": str(objects),
+            "whole": whole,
+        }
+        if not failure:
+            with cache.fresh_folder(final) as folder:
+                for name, path in made.items():
+                    shutil.copyfile(_left(objects, path), folder / name)
+                if not build.config.keeps_debug_info:
+                    objcopy = build.toolchain.kconfig_environment()["OBJCOPY"]
+                    strip = [objcopy, "--strip-debug", str(folder / "vmlinux")]
+                    env = {"PATH": build.toolchain.path()}
+                    readable = [cache.cache_dir("toolchains"), *build.toolchain.folders()]
+                    run(sandbox.confined(strip, env=env, writable=[folder], readable=readable))
+                update(None, "reading what it was made of")
+                read = {build.config.file} - {""}
+                parts = made_of.collect(objects, tree, folder / "vmlinux", read)
+                names = (*made, made_of.write(folder, parts).name)
+                facts["seconds"] = round(time.monotonic() - began, 1)
+                cache.write_manifest(folder, names, facts)
+        # What the next build must find there; what is built anew does not stay.
+        if not anew:
+            update(None, "computing checksums of what was compiled")
+            cache.write_json(_beside(objects, "checksums"), {"files": _checksums(objects)})
         mark.unlink()
-
-
-def _leave(objects: Path, update: Update, anew: Path | None) -> None:
-    """Write down what the next build must find there; what is built anew does not stay."""
-    if not anew:
-        update(None, "computing checksums of what was compiled")
-        cache.write_json(_beside(objects, "checksums"), {"files": _checksums(objects)})
+        if failure:
+            raise failure
 
 
 def _is_as_left(objects: Path, made: Iterable[str], update: Update) -> bool:
@@ -510,16 +511,13 @@ class _Tuxmake:
             "CCACHE_NODEPEND": "1",
             "CCACHE_PREFIX_CPP": str(cpp),
         }
-        readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders(build.arch)]
         writable = [objects, output, ccache]
         limits = sandbox.Limits(seconds=_MOST_SECONDS)
+        readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders()]
         return sandbox.confined(argv, env=env, writable=writable, readable=readable, limits=limits)
 
     def run(self, *targets: str, steps: int = 0) -> int:
-        """Run tuxmake WORDS, of about `steps` if known; return how many; BuildError.
-
-        The error has the first error that it printed.
-        """
+        """Run tuxmake WORDS, of about `steps` if known; return how many; its first BuildError."""
         output = _beside(self.objects, "log")
         # Of another build nothing stays there.
         shutil.rmtree(output, ignore_errors=True)
@@ -560,13 +558,13 @@ class _Tuxmake:
             )
         # The first error, and below it what the compiler went on to say of it.
         first = first or next((line for line in reversed(lines) if line), "")
-        said = [*itertools.dropwhile(lambda line: line.strip() != first, lines)] or [*lines]
-        shown = [line for line in said if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
+        after = [*itertools.dropwhile(lambda line: line.strip() != first, lines)] or [*lines]
+        shown = [line for line in after if not _MAKE.match(line)][:_LOG_LINES_SHOWN]
         # Without the folders of the cache.
-        tree = self.build.place.work
-        sentence, *texts = (
-            text.replace(f"{self.objects}/", "").replace(f"{tree}/", "") for text in (first, *shown)
-        )
+        text = "\n".join((first, *shown))
+        for folder in (self.objects, self.build.place.work):
+            text = text.replace(f"{folder}/", "")
+        sentence, _, detail = text.partition("\n")
         # The next build writes its own log to the folder.
         log = cache.cache_dir("built") / f"{self.build.key()}.log"
         with contextlib.suppress(OSError, BuildError):
@@ -574,17 +572,8 @@ class _Tuxmake:
         raise BuildError(
             f"does not build: {sentence or 'the build said nothing'}",
             f"The whole log is {log}.",
-            "\n".join(texts),
+            detail,
         )
-
-
-def _with_steps(tuxmake: _Tuxmake, whole: bool) -> None:
-    """Build the image; the progress is of as many steps as the last such build took."""
-    build, file = tuxmake.build, cache.cache_dir("built") / "steps.json"
-    known, kind = cache.read_json(file), f"{tuxmake.objects.name}-{'whole' if whole else 'again'}"
-    steps = known.get(kind, 0)
-    made = tuxmake.run("--make-target", build.arch.image_format, steps=steps)
-    cache.write_json(file, {**known, kind: made})
 
 
 def _configure(build: Build, tuxmake: _Tuxmake) -> None:
@@ -619,12 +608,12 @@ def _configure(build: Build, tuxmake: _Tuxmake) -> None:
             "KERNELVERSION": ".".join(map(str, build.revision.version())),
             "PATH": build.toolchain.path(),
             "PYTHONWARNINGS": "ignore",
-            **build.toolchain.kconfig_environment(build.arch),
+            **build.toolchain.kconfig_environment(),
             "PAHOLE": "pahole" if build.pahole else "false",
         }
         asked = [f"{name}={build.config.options[name]}" for name in names]
         argv = [sys.executable, "-m", "kentry.kernels.kconfig", str(tree), str(dot_config), *asked]
-        readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders(build.arch)]
+        readable = [cache.cache_dir(), build.place.folder, *build.toolchain.folders()]
         # Kconfig files run commands, too.
         done = run(sandbox.confined(argv, env=env, readable=readable), check=False)
         with contextlib.suppress(msgspec.MsgspecError):

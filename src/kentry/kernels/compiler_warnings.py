@@ -3,7 +3,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from kentry.host.cache import read_json, write_json
@@ -46,14 +46,16 @@ class Reader:
         return self.warnings
 
 
-def added(old: Warnings, new: Warnings) -> Iterator[str]:
-    """Yields the warnings that `old` has not, in whatever line, with the lines of `new`."""
+def added(old: Warnings, new: Warnings) -> list[str]:
+    """Return the warnings that `old` has not, in whatever line, with the lines of `new`."""
+    texts = []
     for unit in sorted(new):
         known = Counter(map(_anywhere, old.get(unit, ())))
         for text in new[unit]:
             if not known[_anywhere(text)]:
-                yield text
+                texts.append(text)
             known[_anywhere(text)] -= 1
+    return texts
 
 
 def _unit(file: str) -> str:

@@ -13,17 +13,8 @@ from typing import Any
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import FetchError, KentryError, UserError
+from kentry.host import cache
 from kentry.host.archive import RELEASES, Archive, Candidate, lists_error
-from kentry.host.cache import (
-    cache_dir,
-    fresh_folder,
-    held,
-    read_at_most,
-    read_json,
-    read_manifest,
-    write_json,
-    write_manifest,
-)
 from kentry.host.fetch import Meter, fetch
 from kentry.host.mirror import find_mirror
 from kentry.host.process import need, run
@@ -42,7 +33,6 @@ _KERNEL_FILE = re.compile(
     re.ASCII,
 )
 _ROLES = {"vmlinuz": "image", "vmlinux": "image", "config": "config"}
-
 
 # The version in a package's name: 6.1.0-47, 6.12.95+deb12, 6.10.11+bpo, 6.1.0-0.deb11.5.
 # What follows is the flavour, never of this form: cloud-arm64, rt-arm64, arm64-16k.
@@ -69,7 +59,7 @@ _Packages = tuple[Archive, tuple[Candidate, ...]]
 def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load the kernel of a deb: or rpm: spec; UserError where that is no package for `arch`."""
     path = package_file(spec, update)
-    content = read_at_most(path, _MOST_PACKAGE_BYTES, _REMEDY)
+    content = cache.read_at_most(path, _MOST_PACKAGE_BYTES, _REMEDY)
     digest = hashlib.sha256(content).hexdigest()
     if digest != spec.options.get("sha256", digest).lower():
         raise UserError(f"The SHA-256 of {path} is {digest}.", "Correct sha256=, or the file.")
@@ -80,16 +70,12 @@ def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
             "Choose that architecture with --arch, or name another package.",
         )
     # Two kentry runs that unpack the same package at once would take it from each other.
-    with held(cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
+    with cache.held(cache.cache_dir("locks") / "kernels", update, "another kentry that unpacks"):
         stored = _find_stored(digest, update) or _store([path], digest, facts, update)
     package = {name: facts[name] for name in ("package", "version")}
-    file = spec.value if _is_url(spec) else str(path.absolute())
+    file = spec.value if "://" in spec.value else str(path.absolute())
     origin = {"kind": spec.kind, "file": file, **package, f"{spec.kind}_sha256": digest}
     return _load(spec.text, stored, arch, update, origin)
-
-
-def _is_url(spec: Spec) -> bool:
-    return "://" in spec.value
 
 
 def package_file(spec: Spec, update: Update) -> Path:
@@ -97,15 +83,15 @@ def package_file(spec: Spec, update: Update) -> Path:
     digest = spec.options.get("sha256", "").lower()
     if digest and not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise UserError(f"sha256={digest:.80} is no SHA-256.", "It has 64 hexadecimal digits.")
-    if not _is_url(spec):
+    if "://" not in spec.value:
         return spec.path()
     if not spec.value.startswith("https://") or not digest:
         raise UserError(
             f"'{spec.text}' is not a package that can be checked.",
             f"Write it like {spec.kind}:https://HOST/FILE.{spec.kind},sha256=...",
         )
-    file = cache_dir("downloads") / f"{digest}.{spec.kind}"
-    with held(file.with_suffix(".lock"), update, "another kentry that fetches it"):
+    file = cache.cache_dir("downloads") / f"{digest}.{spec.kind}"
+    with cache.held(file.with_suffix(".lock"), update, "another kentry that fetches it"):
         meter = Meter(update, spec.value.rpartition("/")[2], 0)
         fetch(spec.value, file, _MOST_PACKAGE_BYTES, digest, meter, find_mirror().proxies)
     return file
@@ -123,7 +109,7 @@ def _names(arch: Arch) -> tuple[str, ...]:
 
 
 def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[str, str]) -> Kernel:
-    folder = cache_dir("kernels") / kept["deb_sha256"]
+    folder = cache.cache_dir("kernels") / kept["deb_sha256"]
     file, config = folder / kept["image"], kept.get("config")
     facts = {"digest": kept["sha256"][file.name], "config": folder / config if config else None}
     return image.load(spec, file, arch, update, origin, **facts)
@@ -131,8 +117,8 @@ def _load(spec: str, kept: _Manifest, arch: Arch, update: Update, origin: dict[s
 
 def _find_stored(digest: str, update: Update) -> _Manifest:
     """Return the manifest of the kernel of the .deb with SHA-256 `digest`; {} if not whole."""
-    folder = cache_dir("kernels") / digest
-    manifest = read_manifest(folder)
+    folder = cache.cache_dir("kernels") / digest
+    manifest = cache.read_manifest(folder)
     if manifest and manifest.get("image") in manifest["sha256"]:
         return {**manifest, "deb_sha256": digest}
     if folder.is_dir():
@@ -144,7 +130,7 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
     """Unpack the kernel in `paths`, its .debs, under the first one's SHA-256; UserError."""
     # Only plain names are taken, and files are made by us: no path, link or mode has any effect.
     update(None, f"unpacking {facts['package']}")
-    with fresh_folder(cache_dir("kernels") / digest) as folder:
+    with cache.fresh_folder(cache.cache_dir("kernels") / digest) as folder:
         roles: dict[str, str] = {}
         for path in paths:
             for member, content in files_of(path, _KERNEL_FILE, "Download it again."):
@@ -164,7 +150,7 @@ def _store(paths: Sequence[Path], digest: str, facts: dict[str, str], update: Up
                 " Debian's 6.19), not -dbg or a meta-package.",
             )
         facts = {**facts, "deb_sha256": digest, **roles}
-        return write_manifest(folder, sorted(roles.values()), facts)
+        return cache.write_manifest(folder, sorted(roles.values()), facts)
 
 
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
@@ -173,8 +159,8 @@ def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     pattern = name_pattern(arch, spec.options.get("flavour"))
     stored: _Manifest = {}
     note = ""
-    for file in sorted(cache_dir("kernels").glob("*/manifest.json")):
-        kept = read_json(file)
+    for file in sorted(cache.cache_dir("kernels").glob("*/manifest.json")):
+        kept = cache.read_json(file)
         is_it = (kept.get("version"), kept.get("arch")) == (spec.value, arch.debian)
         # What deb: unpacked has no suite.
         if is_it and "suite" in kept and re.fullmatch(pattern, kept["package"]):
@@ -193,8 +179,7 @@ def name_pattern(arch: Arch, flavour: str | None) -> str:
         flavours = [arch.debian]
     else:
         flavours = [flavour, f"{flavour}-{arch.debian}", f"{arch.debian}-{flavour}"]
-    any_of_them = "|".join(re.escape(name) for name in flavours)
-    return f"linux-(?P<part>image|binary|base)-{_ABI}-(?:{any_of_them})"
+    return f"linux-(?P<part>image|binary|base)-{_ABI}-(?:{'|'.join(map(re.escape, flavours))})"
 
 
 def fitting(candidates: Sequence[Candidate], prefix: str, pattern: str) -> list[Candidate]:
@@ -231,15 +216,12 @@ def every_version(spec: Spec, arch: Arch, update: Update) -> list[str]:
     of_source = spec.kind == "source"
     pattern = _SOURCE if of_source else name_pattern(arch, spec.options.get("flavour"))
     roots = _roots(host_arch() if of_source else arch)
-    versions = [
-        package.version for package in fitting(_listed(roots, pattern, update), spec.value, pattern)
-    ]
-    if not versions:
-        raise (
-            _no_source(roots, spec, update) if of_source else _not_found(roots, spec, arch, update)
-        )
+    packages = fitting(_listed(roots, pattern, update), spec.value, pattern)
+    if not packages:
+        raise _not_found(roots, spec, arch, update)
     more = "".join(f",{name}={value}" for name, value in spec.options.items())
-    return [f"{spec.kind}:{version}{more}" for version in dict.fromkeys(versions)]
+    versions = dict.fromkeys(package.version for package in packages)
+    return [f"{spec.kind}:{version}{more}" for version in versions]
 
 
 def flavours(arch: Arch, update: Update, roots: Sequence[Archive] = ()) -> list[str]:
@@ -325,6 +307,15 @@ def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> 
     """Return the error that lists what there is; FetchError where the lists could not be had."""
     from debian.debian_support import Version
 
+    if spec.kind == "source":
+        listed = _listed(roots, _SOURCE, update)
+        if not listed and (problems := _problems(roots)):
+            return lists_error(problems)
+        names = sorted({package.package.removeprefix("linux-source-") for package in listed})
+        return UserError(
+            f"Debian has no kernel source {spec.value}.",
+            f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
+        )
     problems = _problems(roots)
     named = _listed(roots, name_pattern(arch, spec.options.get("flavour")), update)
     known = flavours(arch, update, roots)
@@ -337,23 +328,12 @@ def _not_found(roots: list[Archive], spec: Spec, arch: Arch, update: Update) -> 
             "\n".join(problems),
         )
     versions = sorted({package.version for package in named}, key=Version)
-    # A few of 60 versions: the last 6.1, the last 6.12.
+    # Of 60 versions a few: the last 6.1, the last 6.12.
     series = {".".join(version.split(".")[:2]): version for version in versions}
     return UserError(
         f"Debian has no kernel {spec.value} for {arch.debian}.",
         f"Versions that exist: {', '.join(series.values()) or 'none'}.",
         "\n".join([textwrap.fill(f"All versions: {' '.join(versions)}", 75), *problems]),
-    )
-
-
-def _no_source(roots: Sequence[Archive], spec: Spec, update: Update) -> KentryError:
-    listed = _listed(roots, _SOURCE, update)
-    if not listed and (problems := _problems(roots)):
-        return lists_error(problems)
-    names = sorted({package.package.removeprefix("linux-source-") for package in listed})
-    return UserError(
-        f"Debian has no kernel source {spec.value}.",
-        f"Versions that exist: {', '.join(names) or 'none'}; for others use tree:DIR@REV.",
     )
 
 
@@ -363,20 +343,20 @@ def revision(spec: Spec, update: Update) -> Revision:
     ends = (OLDEST, NEWEST)  # of kernels only
     packages = None if spec.value in ends else _search(roots, spec.value, _SOURCE, update)
     if not packages:
-        raise _no_source(roots, spec, update)
+        raise _not_found(roots, spec, host_arch(), update)
     root, (candidate,) = packages
     repository = Repository(f"package {candidate.sha256}")
     if not (ids := _ids(repository)):
         with repository.locked(update):
             ids = _ids(repository) or _fetch(repository, root, candidate, update)
-    origin = {"kind": "source", "package": candidate.package, "version": candidate.version}
-    origin["deb_sha256"] = candidate.sha256
+    package = {"package": candidate.package, "version": candidate.version}
+    origin = {"kind": "source", **package, "deb_sha256": candidate.sha256}
     return Revision(repository, ids["commit"], ids["tree"], origin)
 
 
 def _ids(repository: Repository) -> dict[str, str]:
     """Return the names of an unpacked package's commit and tree; empty where git has none."""
-    ids = read_json(repository.folder / _MANIFEST)
+    ids = cache.read_json(repository.folder / _MANIFEST)
     # An older kentry left 90,000 files, of which each would be read for each build.
     if not ids or not any((repository.git.folder / "objects/pack").glob("*.pack")):
         return {}
@@ -391,7 +371,7 @@ def _fetch(
         file = root.download(candidate, update)
         try:
             update(None, f"unpacking {candidate.package}")
-            with fresh_folder(repository.work) as folder:
+            with cache.fresh_folder(repository.work) as folder:
                 tarball = folder / ".tar.xz"
                 tarball.write_bytes(_content(file, f"usr/src/{candidate.package}.tar.xz"))
                 options = ["--strip-components=1", "--no-same-owner", "-xJf", str(tarball)]
@@ -411,8 +391,7 @@ def _fetch(
     # What was read is what is checked out.
     (git.folder / "import-index").replace(git.folder / "index")
     commit = repository.commit(f"{candidate.package} {candidate.version}", tree)
-    ids = {"commit": commit, "tree": tree}
-    write_json(repository.folder / _MANIFEST, ids)
+    cache.write_json(repository.folder / _MANIFEST, ids := {"commit": commit, "tree": tree})
     return ids
 
 
@@ -431,14 +410,14 @@ def distro_config(version: tuple[int, int], arch: Arch, update: Update) -> str:
         return (True, major, minor) if newer else (False, -major, -minor)
 
     candidate, root = min(packages, key=distance)
-    folder = cache_dir("configs") / f"{candidate.sha256[:16]}-{arch.name}"
-    if not read_manifest(folder):
-        with root.locked(update), fresh_folder(folder) as fresh:
+    folder = cache.cache_dir("configs") / f"{candidate.sha256[:16]}-{arch.name}"
+    if not cache.read_manifest(folder):
+        with root.locked(update), cache.fresh_folder(folder) as fresh:
             package = root.download(candidate, update)
             name = f"usr/src/{candidate.package}/config.{arch.debian}_none_{arch.debian}.xz"
             (fresh / "config").write_bytes(lzma.decompress(_content(package, name)))
             package.unlink()
-            write_manifest(fresh, ["config"])
+            cache.write_manifest(fresh, ["config"])
     return (folder / "config").read_text(encoding="utf-8")
 
 

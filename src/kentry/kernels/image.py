@@ -38,15 +38,11 @@ _FLOORS = {
 def resolve(spec: Spec, arch: Arch, update: Update) -> Kernel:
     """Load image:FILE[,symbols=VMLINUX][,config=FILE]; UserError, KernelError."""
     image = spec.path()
-    return load(
-        spec.text,
-        image,
-        arch,
-        update,
-        {"kind": "image", "file": str(image.absolute())},
-        config=spec.path("config") if "config" in spec.options else None,
-        vmlinux=spec.path("symbols") if "symbols" in spec.options else None,
+    config, vmlinux = (
+        spec.path(name) if name in spec.options else None for name in ("config", "symbols")
     )
+    origin = {"kind": "image", "file": str(image.absolute())}
+    return load(spec.text, image, arch, update, origin, config=config, vmlinux=vmlinux)
 
 
 def load(

@@ -74,10 +74,8 @@ def main(argv: list[str]) -> int:
     top, config, *wanted = argv
     tree = Tree(f"{top}/Kconfig", warn=False)
     tree.load_config(config)
-    reasons = {}
-    for text in wanted:
-        name, _, value = text.partition("=")
-        reasons[name] = why(tree, name.removeprefix("CONFIG_"), value)
+    options = dict(text.split("=", 1) for text in wanted)
+    reasons = {name: why(tree, name.removeprefix("CONFIG_"), options[name]) for name in options}
     sys.stdout.write(json.dumps(reasons))
     return 0
 

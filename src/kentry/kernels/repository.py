@@ -21,13 +21,7 @@ from typing import NoReturn
 
 from kentry.errors import DamagedSourceError, KernelError, UserError
 from kentry.host import sandbox
-from kentry.host.cache import (
-    cache_dir,
-    check_room,
-    held,
-    no_space_is_an_error,
-    write_atomically,
-)
+from kentry.host.cache import cache_dir, check_room, held, no_space_is_an_error, write_atomically
 from kentry.host.process import need, run
 from kentry.progress import Update, say
 
@@ -245,14 +239,12 @@ class Repository:
         """Make the commits of a user's repository known to this one; nothing is copied."""
         self.git.init()
         (self.git.folder / "objects/info").mkdir(parents=True, exist_ok=True)
-        texts = {"objects/info/alternates": f"{objects}\n"}
+        # Another kentry may be reading these files just now.
+        write_atomically(self.git.folder / "objects/info/alternates", f"{objects}\n")
         if shallow.is_file():
-            texts["shallow"] = shallow.read_text(encoding="ascii")
+            write_atomically(self.git.folder / "shallow", shallow.read_bytes())
         else:
             (self.git.folder / "shallow").unlink(missing_ok=True)
-        for name, text in texts.items():
-            # Another kentry may be reading the file just now.
-            write_atomically(self.git.folder / name, text)
 
     def commit(self, message: str, tree: str) -> str:
         """Make a commit of the tree, and HEAD of that: from there git finds what is lost."""
@@ -270,19 +262,17 @@ class Repository:
             for left in self.git.folder.glob(pattern):
                 left.unlink()
         reset = ("reset", "--quiet", "--hard", commit)
-        done = self.git(*reset, check=False)
-        if done.returncode:
+        if self.git(*reset, check=False).returncode:
             # git says which file it could not write, and not why.
             check_room(self.work, _ROOM_BYTES)
             (self.git.folder / "index").unlink(missing_ok=True)
             done = self.git(*reset, check=False)
-        if done.returncode:
-            reason = _reason(done.stderr)
             unread = r"^error: unable to read \S+ file of (.*) \("
-            if files := re.findall(unread, done.stderr, re.MULTILINE):
-                more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-                reason = f"{files[0]}{more} is missing"
-            self.failed(commit, reason)
+            files = re.findall(unread, done.stderr, re.MULTILINE)
+            more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+            if done.returncode:
+                reason = f"{files[0]}{more} is missing" if files else _reason(done.stderr)
+                self.failed(commit, reason)
         self.git("clean", "-ffdxq")
 
     @contextlib.contextmanager

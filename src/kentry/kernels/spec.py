@@ -72,11 +72,9 @@ class Spec:
 
 def parse(text: str) -> Spec:
     """Take a spec apart; UserError says what is wrong with it and shows a right one."""
-    name, colon, rest = text.strip().partition(":")
     # A comma belongs to the value unless an option's name and = follow it.
-    value, *options_given = re.split(r",(?=[a-z][a-z0-9]*=)", rest)
-    if not colon:
-        name, *options_given = re.split(r",(?=[a-z][a-z0-9]*=)", name)
+    named, *options_given = re.split(r",(?=[a-z][a-z0-9]*=)", text.strip())
+    name, _, value = named.partition(":")
     if name not in KINDS:
         examples = ", ".join(kind.example for kind in KINDS.values())
         hint = f"The file itself is 'image:{text}'. " if Path(text).is_file() else ""

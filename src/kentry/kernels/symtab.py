@@ -63,12 +63,8 @@ def of_image(image: Path, update: Update) -> SymbolTable:
     update(None, "reading the kernel's symbols")
     try:
         rows = kallsyms.read(payload.unpack(read_bytes(image), str(image)).payload)
-        named = ((address, name[:1], name[1:]) for address, name in rows)
-        symbols = SymbolTable.of(
-            Symbol(address, kind, name)
-            for address, kind, name in named
-            if is_text(kind, name, address)
-        )
+        all_symbols = (Symbol(address, name[:1], name[1:]) for address, name in rows)
+        symbols = SymbolTable.of(filter(is_text, all_symbols))
     except ValueError as err:
         raise _unreadable(f"{image} has no symbol table in it", str(err)) from err
     if len(symbols) < _FEWEST_SYMBOLS or not {"_text", "_stext"} & set(symbols.names):
@@ -76,9 +72,10 @@ def of_image(image: Path, update: Update) -> SymbolTable:
     return symbols
 
 
-def is_text(kind: str, name: str, address: int) -> bool:
-    """Return whether a symbol with that letter of nm(1) is of text, or an edge of it or a table."""
-    return (kind in _TEXT or name in _EDGES or name in _TABLES) and address >= _KERNEL_HALF
+def is_text(symbol: Symbol) -> bool:
+    """Return whether a symbol is of text, or an edge of it or a table."""
+    is_kept = symbol.kind in _TEXT or symbol.name in _EDGES or symbol.name in _TABLES
+    return is_kept and symbol.address >= _KERNEL_HALF
 
 
 def _unreadable(what: str, detail: str = "") -> KernelError:
@@ -139,9 +136,10 @@ def _symtab(elf: ELFFile) -> Iterator[Symbol]:
         name = names[name_at : max(end, name_at)].decode("utf-8", "replace")
         code = section in executable and info & 0xF in (_STT_NOTYPE, _STT_FUNC)
         letter = "D" if not code else "W" if info >> 4 == _STB_WEAK else "T"
+        symbol = Symbol(address, letter.lower() if info >> 4 == _STB_LOCAL else letter, name)
         # $x and .L are marks of the assembler, not functions.
-        if name and not name.startswith(("$", ".L")) and is_text(letter, name, address):
-            yield Symbol(address, letter.lower() if info >> 4 == _STB_LOCAL else letter, name)
+        if name and not name.startswith(("$", ".L")) and is_text(symbol):
+            yield symbol
 
 
 def debug_info_of(vmlinux: Path) -> Path | None:

@@ -28,7 +28,7 @@ from sqlalchemy.engine import URL, make_url
 from kentry.errors import RecordingError, UserError
 from kentry.host.cache import no_space_is_an_error, read_bytes, write_atomically
 from kentry.results.document import MOST_BYTES, printable_error, schema_of
-from kentry.results.recording import Recording, read_recording
+from kentry.results.recording import read_recording
 
 # Of the tables below; a kentry that knows fewer does not touch the store.
 VERSION = 1
@@ -42,19 +42,18 @@ _NEW = 3600.0
 _MOST_UNREAD = 10
 _INDEX, _OBJECTS = "index.sqlite", "objects"
 
+# What a recording is of, as text; empty where it does not say, and of other results.
+_FACTS = (
+    *("spec", "release", "package_version", "arch", "cpu"),
+    *("compiler", "emulator", "config", "image"),
+)
 _tables = sql.MetaData()
 _version = sql.Table("kentry_store", _tables, sql.Column("version", sql.Integer, primary_key=True))
 _documents = sql.Table(
     "documents",
     _tables,
     sql.Column("sha256", sql.String(64), primary_key=True),
-    *(
-        sql.Column(name, sql.Text, nullable=False)
-        for name in (
-            *("schema", "spec", "release", "package_version", "arch", "cpu"),
-            *("compiler", "emulator", "config", "image"),
-        )
-    ),
+    *(sql.Column(name, sql.Text, nullable=False) for name in ("schema", *_FACTS)),
     sql.Column("added", sql.Double, nullable=False),
 )
 _results = sql.Table(
@@ -91,8 +90,9 @@ class Store:
 
     def __init__(self, place: str, *, create: bool = False) -> None:
         """Opens the folder or URL `place`, and with `create` makes it if it is not there."""
-        self._place = place
         url, objects = _where(place, create=create)
+        is_url = "://" in place
+        self._shown = make_url(place).render_as_string(hide_password=True) if is_url else place
         with self._errors():
             # Each step has a connection of its own: a store has no end at which one would close.
             waits = {"timeout": _PATIENCE} if url.drivername == "sqlite" else {}
@@ -293,8 +293,8 @@ class Store:
     def _known(self, table: sql.Table, key: str) -> list[tuple[Any, ...]]:
         """The rows of a file in the index."""
         with self._errors(), self._engine.connect() as connection:
-            rows = connection.execute(table.select().where(table.c.sha256 == key)).mappings()
-            return _comparable(rows)
+            chosen = table.select().where(table.c.sha256 == key)
+            return _comparable(connection.execute(chosen).mappings())
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key[:2]}/{key}.gz"
@@ -308,25 +308,16 @@ class Store:
         else:
             self._files.pipe_file(path, packed)
 
-    @property
-    def _anew(self) -> str:
-        return f"kentry store gc {self._shown} makes its index again from its objects."
-
-    @property
-    def _shown(self) -> str:
-        if "://" not in self._place:
-            return self._place
-        return make_url(self._place).render_as_string(hide_password=True)
-
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
+        anew = f"kentry store gc {self._shown} makes its index again from its objects."
         try:
             yield
         except sql.exc.SQLAlchemyError as err:
             why = printable_error(str(getattr(err, "orig", None) or err).partition("\n")[0])
             remedy = "Look at the statement, at the database, or at the room on its disk."
-            if _code(err) in _DAMAGE:
-                remedy = self._anew
+            is_damaged = _code(err) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+            remedy = anew if is_damaged else remedy
             raise UserError(f"{self._shown} cannot be used: {why}.", remedy) from err
         except OSError as err:
             raise UserError(
@@ -334,7 +325,7 @@ class Store:
                 "Look at the folder's permissions and at the room on its disk.",
             ) from err
         except UnicodeDecodeError as err:
-            raise UserError(f"The index of {self._shown} is damaged.", self._anew) from err
+            raise UserError(f"The index of {self._shown} is damaged.", anew) from err
 
 
 def _connect(
@@ -360,7 +351,6 @@ def _delete(connection: sql.Connection, key: str) -> None:
     connection.execute(_documents.delete().where(_documents.c.sha256 == key))
 
 
-_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 # What is wrong with the machine and not with the file: https://www.sqlite.org/rescode.html.
 _OF_THE_MACHINE = (
     *(sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM),
@@ -440,33 +430,29 @@ def _rows(name: str, content: bytes) -> tuple[dict[str, Any], Sequence[dict[str,
     schema = schema_of(Path(name), content)
     if not schema.startswith("kentry/") or not schema.isprintable():
         raise RecordingError(f"{name} is no result of kentry's.", "Name a file that is.")
-    recording = None
-    if schema.startswith("kentry/recording/"):
-        recording = read_recording(Path(name), content)
-    document = {"sha256": key, "schema": schema, "added": time.time(), **_facts(recording)}
-    if not recording:
+    document = {"sha256": key, "schema": schema, "added": time.time(), **dict.fromkeys(_FACTS, "")}
+    if not schema.startswith("kentry/recording/"):
         return document, []
-    numbers = [
-        (case.name, metric, float(own.value), getattr(own, "unit", ""))
+    recording = read_recording(Path(name), content)
+    kernel, target = dict[str, Any](recording.kernel), dict[str, Any](recording.target)
+    facts = {
+        **{name: kernel.get(name) for name in ("spec", "release", "arch", "compiler")},
+        "package_version": (kernel.get("origin") or {}).get("version"),
+        "cpu": target.get("processor") or target.get("cpu_model"),
+        "emulator": target.get("emulator"),
+        "config": kernel.get("config_sha256"),
+        "image": kernel.get("image_sha256"),
+    }
+    document |= {name: str(fact or "") for name, fact in facts.items()}
+    results = [
+        {
+            "sha256": key,
+            "case_name": case.name,
+            "metric": metric,
+            "value": float(own.value),
+            "unit": getattr(own, "unit", ""),
+        }
         for case in recording.cases
         for metric, own in (case.metrics | case.noisy).items()
     ]
-    names = ("case_name", "metric", "value", "unit")
-    return document, [{"sha256": key, **dict(zip(names, row, strict=True))} for row in numbers]
-
-
-def _facts(recording: Recording | None) -> dict[str, str]:
-    """What a recording is of, as text; empty where it does not say, or is none."""
-    kernel: dict[str, Any] = dict(recording.kernel) if recording else {}
-    target: dict[str, Any] = dict(recording.target) if recording else {}
-    return {
-        "spec": kernel.get("spec") or "",
-        "release": kernel.get("release") or "",
-        "package_version": (kernel.get("origin") or {}).get("version", ""),
-        "arch": kernel.get("arch") or "",
-        "cpu": str(target.get("processor") or target.get("cpu_model") or ""),
-        "compiler": kernel.get("compiler") or "",
-        "emulator": str(target.get("emulator") or ""),
-        "config": kernel.get("config_sha256") or "",
-        "image": kernel.get("image_sha256") or "",
-    }
+    return document, results

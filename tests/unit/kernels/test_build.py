@@ -271,8 +271,8 @@ def test_an_option_that_kconfig_drops_is_named_with_what_it_wants(tmp_path: Path
         assert words in error.sentence
     assert "--config" in error.remedy
     folder, _ = made(found, "CONFIG_AUDIT=y", "CONFIG_NET=y", "CONFIG_HASH=n")
-    config = (folder / "config").read_text().splitlines()
-    assert {"CONFIG_AUDIT=y", "CONFIG_PRINTK=y", "# CONFIG_HASH is not set"} <= set(config)
+    options = {"CONFIG_AUDIT=y", "CONFIG_PRINTK=y", "# CONFIG_HASH is not set"}
+    assert options <= dot_config(folder)
 
 
 def test_a_users_own_config(tmp_path: Path) -> None:
@@ -280,9 +280,9 @@ def test_a_users_own_config(tmp_path: Path) -> None:
     file = put(tmp_path / "dot-config", "CONFIG_NET=y\n# CONFIG_FUTEX is not set\n")
     request = Request(str(file))
     folder, _ = made(found, request=request)
-    config = (folder / "config").read_text().splitlines()
     # PRINTK is on by default where the whole config is a user's.
-    assert {"CONFIG_NET=y", "CONFIG_PRINTK=y", "# CONFIG_FUTEX is not set"} <= set(config)
+    options = {"CONFIG_NET=y", "CONFIG_PRINTK=y", "# CONFIG_FUTEX is not set"}
+    assert options <= dot_config(folder)
     file.write_text("CONFIG_AUDIT=y\n")
     assert "CONFIG_AUDIT=y (needs NET)" in failed(found, request=request).sentence
     file.unlink()
@@ -300,8 +300,8 @@ def test_a_distributions_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(build, "distro_config", distro)
     found = revision(sources.repository(tmp_path / "linux"))
     folder, _ = made(found, request=Request("distro"))
-    config = (folder / "config").read_text().splitlines()
-    assert {"CONFIG_NET=y", "CONFIG_AUDIT=y", "# CONFIG_DRIVER is not set"} <= set(config)
+    options = {"CONFIG_NET=y", "CONFIG_AUDIT=y", "# CONFIG_DRIVER is not set"}
+    assert options <= dot_config(folder)
     assert asked == [((6, 12), ARM64)]
 
 
@@ -353,6 +353,11 @@ def test_a_full_disk_is_no_fault_of_the_source(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="room or memory") as caught:
         made(found)
     assert caught.value.bisect_code == EXIT_STOP
+
+
+def dot_config(folder: Path) -> set[str]:
+    """The lines of a built kernel's config."""
+    return set((folder / "config").read_text().splitlines())
 
 
 def test_a_config_that_cannot_boot_in_qemu_is_refused_before_it_is_built(tmp_path: Path) -> None:
@@ -595,26 +600,25 @@ def test_a_fork_bomb_in_a_build_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
     assert "50 processes" in failed(tree_with(tmp_path, "Makefile", bomb)).sentence
 
 
-def kentry(linux: Path, *sets: str) -> subprocess.Popen[str]:
+def kentry(linux: Path, *sets: str, machine: Path | None = None) -> subprocess.Popen[str]:
+    """It on a `machine` that shares nothing but the cache, with a folder of its own."""
     argv = [sys.executable, "-c", KENTRY, f"tree:{linux}", *sets]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    env = {**os.environ, **({"KENTRY_WORK": str(machine)} if machine else {})}
+    return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(process: subprocess.Popen[str], word: str) -> None:
-    assert process.stdout
-    for line in process.stdout:
-        if word in line:
-            return
-    raise AssertionError(f"never said {word}")
+def texts(running: Sequence[subprocess.Popen[str]]) -> list[str]:
+    """What each said that came to an end, the kernel last."""
+    said = [process.communicate(timeout=PATIENCE)[0] for process in running]
+    assert [process.returncode for process in running] == [0] * len(running)
+    assert len({text.splitlines()[-1] for text in said}) == 1
+    return said
 
 
 def test_two_at_once_build_it_once(tmp_path: Path) -> None:
     linux = sources.repository(tmp_path / "linux", PREBUILT)
-    both = [kentry(linux), kentry(linux)]
-    texts = [process.communicate(timeout=PATIENCE)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sorted("checking out" in text for text in texts) == [False, True]
-    assert texts[0].splitlines()[-1] == texts[1].splitlines()[-1]
+    said = texts([kentry(linux), kentry(linux)])
+    assert sorted("checking out" in text for text in said) == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -628,7 +632,7 @@ def test_a_killed_build_is_taken_up_again(
         monkeypatch.setenv(sandbox.ALLOW_VARIABLE, "1")
         script(tmp_path / "bin/bwrap", "exit 1")
     with kentry(linux) as process:
-        wait_for(process, when)
+        assert process.stdout and any(when in line for line in process.stdout)
         time.sleep(random.random() / 2)
         os.kill(process.pid, signal.SIGKILL)
     folder, _ = made(revision(linux))
@@ -644,26 +648,16 @@ def test_a_killed_build_is_taken_up_again(
 def test_machines_with_one_cache_build_at_once_each_in_a_folder_of_its_own(tmp_path: Path) -> None:
     """Of one source; what one has built the other finds, and none builds it twice."""
     linux = sources.repository(tmp_path / "linux", PREBUILT)
-    spec = f"tree:{linux}"
-
-    def start(machine: str, *sets: str) -> subprocess.Popen[str]:
-        env = {**os.environ, "KENTRY_WORK": str(tmp_path / machine)}
-        argv = [sys.executable, "-c", KENTRY, spec, *sets]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(argv, env=env, stdout=pipe, stderr=pipe, text=True)
-
-    running = [start("one", "CONFIG_NET=y"), start("two", "CONFIG_NET=n"), start("three")]
-    said = [process.communicate(timeout=PATIENCE)[0] for process in running]
-    assert [process.returncode for process in running] == [0, 0, 0]
-    for machine in ("one", "two", "three"):
-        [folder] = (tmp_path / machine / "trees").glob("*/linux")
+    machines = [tmp_path / name for name in ("one", "two", "three")]
+    sets: Sequence[Sequence[str]] = (["CONFIG_NET=y"], ["CONFIG_NET=n"], [])
+    texts([kentry(linux, *words, machine=m) for m, words in zip(machines, sets, strict=True)])
+    for machine in machines:
+        [folder] = (machine / "trees").glob("*/linux")
         assert (folder / "Makefile").exists()
     assert not list((cache_dir("trees")).glob("*/linux/Makefile"))
-    assert len({text.splitlines()[-1] for text in said}) == 1
     # The same kernel, asked for by three at once.
     commit(linux, "more", {"kernel/fork.c": sources.fork_c(first=10)})
-    running = [start(machine) for machine in ("one", "two", "three")]
-    said = [process.communicate(timeout=PATIENCE)[0] for process in running]
+    said = texts([kentry(linux, machine=machine) for machine in machines])
     assert sum("building: " in text for text in said) == 1
 
 

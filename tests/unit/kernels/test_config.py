@@ -16,7 +16,7 @@ from kentry.arch import ARCHES, Arch
 from kentry.errors import UserError
 from kentry.kernels import config
 from kentry.kernels.config import Config, Option, entry_options, parse_options
-from tests.unit.kernels.sources import put
+from tests.unit.kernels.sources import put, write
 
 FOLDER = Path(config.__file__).parent / "configs"
 
@@ -149,19 +149,17 @@ def test_what_needs_an_option_that_was_turned_off_is_given_up() -> None:
     assert not config.given_up("CONFIG_C", wanted, "needs A")
 
 
-def test_options_on_the_command_line() -> None:
-    found = parse_options("CONFIG_A,CONFIG_HZ=250")
-    assert found == [Option("CONFIG_A"), Option("CONFIG_HZ", "250")]
-
-
-def test_options_in_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "list"
-    file.write_text(
+def test_options_on_the_command_line_or_in_a_file(tmp_path: Path) -> None:
+    assert parse_options("CONFIG_A,CONFIG_HZ=250") == [
+        Option("CONFIG_A"),
+        Option("CONFIG_HZ", "250"),
+    ]
+    text = (
         "# a comment\n\nCONFIG_A\n  CONFIG_B=m   with CONFIG_NET CONFIG_C=2 # why\nCONFIG_D with\n"
     )
-    found = parse_options(str(file))
     needs = ("CONFIG_NET=y", "CONFIG_C=2")
-    assert found == [Option("CONFIG_A"), Option("CONFIG_B", "m", needs), Option("CONFIG_D")]
+    listed = [Option("CONFIG_A"), Option("CONFIG_B", "m", needs), Option("CONFIG_D")]
+    assert parse_options(str(put(tmp_path / "list", text))) == listed
 
 
 @pytest.mark.parametrize(
@@ -176,9 +174,8 @@ def test_what_is_not_understood_is_shown_how(tmp_path: Path, text: str) -> None:
         parse_options(text)
     assert raised.value.remedy
     if "," not in text:
-        (tmp_path / "list").write_text(f"{text}\n")
         with pytest.raises(UserError):
-            parse_options(str(tmp_path / "list"))
+            parse_options(str(put(tmp_path / "list", f"{text}\n")))
 
 
 @pytest.mark.parametrize("content", [None, b"", b"# nothing\n", b"\xff\xfe"])
@@ -212,17 +209,9 @@ config MODULES
 		Lets options be
 		modules
 source "arch/$(SRCARCH)/Kconfig"
-config NET
-	bool "Networking"
 config AUDIT
 	bool "Auditing"
 	depends on NET && (PROC || SYSFS)
-config PROC
-	bool "proc"
-config SYSFS
-	bool "sysfs"
-config HASH
-	bool "Hashes"
 config CRYPTO
 	bool "Cryptography"
 	select HASH
@@ -254,10 +243,8 @@ config PREEMPT
 	bool "Full"
 endchoice
 """
-ARCH_KCONFIG = """\
-config ARM64
-	def_bool y
-"""
+KCONFIG += "".join(f'config {name}\n\tbool "{name}"\n' for name in ("NET", "PROC", "SYSFS", "HASH"))
+ARCH_KCONFIG = "config ARM64\n\tdef_bool y\n"
 DOT_CONFIG = """\
 # CONFIG_MODULES is not set
 CONFIG_SYSFS=y
@@ -269,18 +256,15 @@ CONFIG_PREEMPT_NONE=y
 
 
 def reasons(folder: Path, *wanted: str, text: str = KCONFIG) -> dict[str, str]:
-    (folder / "arch/arm64").mkdir(parents=True)
-    (folder / "Kconfig").write_text(text)
-    (folder / "arch/arm64/Kconfig").write_text(ARCH_KCONFIG)
-    (folder / "dot-config").write_text(DOT_CONFIG)
+    files = {"Kconfig": text, "arch/arm64/Kconfig": ARCH_KCONFIG, "dot-config": DOT_CONFIG}
+    write(folder, files)
     env = {"PATH": os.environ["PATH"], "srctree": str(folder), "PYTHONWARNINGS": "ignore"}
     env |= {"ARCH": "arm64", "SRCARCH": "arm64", "CC": "gcc", "KERNELVERSION": "6.12"}
     words = [str(folder), str(folder / "dot-config"), *wanted]
     argv = [sys.executable, "-m", "kentry.kernels.kconfig", *words]
     done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    return dict(json.loads(done.stdout))
 
 
 def test_each_kind_of_reason(tmp_path: Path) -> None:

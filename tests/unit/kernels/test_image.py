@@ -18,7 +18,7 @@ from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
 from tests.unit.kernels import fakes
 from tests.unit.kernels.conftest import Said
-from tests.unit.kernels.sources import put
+from tests.unit.kernels.sources import put, write
 
 SAID = Said()
 
@@ -79,8 +79,10 @@ def test_nothing_is_read_twice(image: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_damaged_cache_is_made_anew(image: Path, cache: Path, name: str) -> None:
     first = load(image)
     (kept,) = cache.glob(f"images/*/{name}")
-    kept.write_bytes(kept.read_bytes()[:-20])
-    assert load(image) == first
+    whole = kept.read_bytes()
+    for damaged in (whole[:-20], whole.replace(b'"arm64"', b'"arm65"').replace(b'"T', b'"U')):
+        kept.write_bytes(damaged)
+        assert load(image) == first
 
 
 @pytest.mark.parametrize("names", [["manifest.json"], ["symbols-2", "symbols-2.sha256"]])
@@ -100,27 +102,21 @@ def test_another_images_files_are_not_believed(
 
 
 def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
-    path, vmlinux = tmp_path / "Image", tmp_path / "vmlinux"
-    path.write_bytes(fakes.image(content=fakes.body(symbols=False)))
-    vmlinux.write_bytes(fakes.vmlinux())
+    path = put(tmp_path / "Image", fakes.image(content=fakes.body(symbols=False)))
+    vmlinux = put(tmp_path / "vmlinux", fakes.vmlinux())
     kernel = load(path, options=f",symbols={vmlinux}")
     assert kernel.symbols_from == f"vmlinux {vmlinux}"
     assert kernel.symbols.address_of("local_function") == fakes.BASE + 0x40
-    vmlinux.write_bytes(fakes.vmlinux("33" * 20))
-    with pytest.raises(UserError, match="vmlinux"):
-        load(path, options=f",symbols={vmlinux}")
 
 
 def test_the_config_is_the_one_named_or_the_one_inside(tmp_path: Path) -> None:
-    path, config = tmp_path / "Image", tmp_path / "config"
-    path.write_bytes(fakes.image(content=fakes.body(config=True)))
+    path = put(tmp_path / "Image", fakes.image(content=fakes.body(config=True)))
     inside = load(path)
-    assert inside.config is not None
-    assert inside.config.read_bytes() == fakes.CONFIG
+    assert inside.config and inside.config.read_bytes() == fakes.CONFIG
     assert inside.config_sha256 == hashlib.sha256(fakes.CONFIG).hexdigest()
     inside.config.write_bytes(fakes.CONFIG + b"CONFIG_OTHER=y\n")
     assert load(path) == inside
-    config.write_text("CONFIG_OTHER=y\n")
+    config = put(tmp_path / "config", "CONFIG_OTHER=y\n")
     assert load(path, options=f",config={config}").config == config
     with pytest.raises(UserError, match="absent"):
         load(path, options=f",config={tmp_path}/absent")
@@ -136,11 +132,10 @@ def test_an_image_of_another_architecture_is_refused(image: Path) -> None:
         load(image, fakes.RISCV64)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="absent"):
-        load(tmp_path / "absent")
-    with pytest.raises(UserError, match="directory"):
-        load(tmp_path)
+@pytest.mark.parametrize(("name", "words"), [("absent", "absent"), (".", "directory")])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        load(tmp_path / name)
 
 
 OTHERS = [arch for arch in ARCHES.values() if arch.name != host_arch().name]
@@ -150,15 +145,16 @@ OTHERS = [arch for arch in ARCHES.values() if arch.name != host_arch().name]
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine of this architecture that runs the fake kernel."""
     monkeypatch.setattr("platform.release", lambda: fakes.RELEASE)
-    folder = tmp_path / "root"
-    (folder / "boot").mkdir(parents=True)
-    (folder / "proc").mkdir()
     bzimage = host_arch().image_format == "bzImage"
-    image = fakes.bzimage(fakes.x86_vmlinux()) if bzimage else fakes.image(host_arch())
-    (folder / f"boot/vmlinuz-{fakes.RELEASE}").write_bytes(image)
-    (folder / f"boot/config-{fakes.RELEASE}").write_bytes(fakes.CONFIG)
-    (folder / "proc/version").write_text(fakes.BANNER + "\n")
-    return folder
+    files: dict[str, str | bytes] = {
+        f"boot/vmlinuz-{fakes.RELEASE}": (
+            fakes.bzimage(fakes.x86_vmlinux()) if bzimage else fakes.image(host_arch())
+        ),
+        f"boot/config-{fakes.RELEASE}": fakes.CONFIG,
+        "proc/version": fakes.BANNER + "\n",
+    }
+    write(tmp_path / "root", files)
+    return tmp_path / "root"
 
 
 def find(root: Path) -> Kernel:
@@ -177,11 +173,10 @@ def test_the_image_beside_its_modules_and_the_kernels_own_config(root: Path) -> 
     modules.mkdir(parents=True)
     (root / f"boot/vmlinuz-{fakes.RELEASE}").rename(modules / "vmlinuz")
     (root / f"boot/config-{fakes.RELEASE}").unlink()
-    (root / "proc/config.gz").write_bytes(gzip.compress(fakes.CONFIG))
+    put(root / "proc/config.gz", gzip.compress(fakes.CONFIG))
     kernel = find(root)
     assert kernel.image == modules / "vmlinuz"
-    assert kernel.config is not None
-    assert kernel.config.read_bytes() == fakes.CONFIG
+    assert kernel.config and kernel.config.read_bytes() == fakes.CONFIG
 
 
 def test_an_image_that_is_not_there_is_named(root: Path) -> None:
@@ -191,7 +186,6 @@ def test_an_image_that_is_not_there_is_named(root: Path) -> None:
         find(root)
     assert str(path) in raised.value.sentence
     assert "image:FILE" in raised.value.remedy
-    assert "apt-get" not in raised.value.remedy
 
 
 def test_an_image_that_is_not_readable(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

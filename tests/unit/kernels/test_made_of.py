@@ -16,7 +16,7 @@ from kentry.arch import ARCHES, Arch
 from kentry.host.cache import write_manifest
 from kentry.kernels import made_of
 from kentry.kernels.made_of import MadeOf, compiles_none_of, same_code
-from tests.unit.kernels.sources import write
+from tests.unit.kernels.sources import put, write
 
 KCONFIG_H = "include/linux/kconfig.h"
 
@@ -134,11 +134,9 @@ constant: .long 0
 
 
 def compiled(arch: Arch, folder: Path, name: str, text: str, *words: str) -> Path:
-    source = folder / (name + (".c" if "#include" in text else ".S"))
+    source = put(folder / (name + (".c" if "#include" in text else ".S")), text)
     target = folder / "objects" / f"{name}.o"
     target.parent.mkdir(parents=True, exist_ok=True)
-    source.parent.mkdir(parents=True, exist_ok=True)
-    source.write_text(text, encoding="utf-8")
     argv = [f"{arch.cross}gcc", "-O2", "-g", *words, "-c", str(source), "-o", str(target)]
     subprocess.run(argv, check=True)
     return target

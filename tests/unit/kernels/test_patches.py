@@ -16,12 +16,7 @@ import pytest
 from kentry.errors import UserError
 from kentry.kernels import patches
 from kentry.kernels import tree as trees
-from kentry.kernels.patches import (
-    PatchSeries,
-    Step,
-    apply_patches,
-    read_patches,
-)
+from kentry.kernels.patches import PatchSeries, Step, apply_patches, read_patches
 from tests.unit.kernels import sources
 from tests.unit.kernels.sources import commit, git, put
 
@@ -54,6 +49,14 @@ def apply(tree: Path, series: PatchSeries) -> None:
     assert revision
     git(tree, "fetch", "-q", str(revision.repository.git.folder), revision.commit)
     git(tree, "reset", "-q", "--hard", revision.commit)
+
+
+def applied(tree: Path, name: str, content: str | bytes) -> str:
+    """The subject of the only patch in a file of that name, once the tree has it."""
+    series = read_patches([put(tree.parent / name, content)])
+    apply(tree, series)
+    [subject] = subjects(series)
+    return subject
 
 
 def show(tree: Path, what: str = "%T", revision: str = "HEAD") -> str:
@@ -110,7 +113,7 @@ def subjects(series: PatchSeries) -> list[str]:
 
 
 def concatenated(files: Sequence[Path], file: Path) -> Path:
-    return put(file, b"".join(one.read_bytes() for one in files))
+    return put(file, b"".join(patch.read_bytes() for patch in files))
 
 
 def error(*files: Path) -> UserError:
@@ -134,13 +137,11 @@ def test_git_format_patch(
     kind: str, export: Export, tree: Path, made: Path, tmp_path: Path
 ) -> None:
     files = export(*(["-N"] if "not numbered" in kind else []))
-    named = {"files": files, "mbox": [concatenated(files, tmp_path / "all.mbox")]}.get(
-        kind, [tmp_path / "out"]
-    )
+    mbox = [concatenated(files, tmp_path / "all.mbox")]
     if kind == "CRLF":
         for file in files:
             file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    series = read_patches(named)
+    series = read_patches({"files": files, "mbox": mbox}.get(kind, [tmp_path / "out"]))
     assert subjects(series) == ALL
     assert series.notes == ()
     assert {patch.author for patch in series.patches} == {"A Test <test@example.org>"}
@@ -149,7 +150,7 @@ def test_git_format_patch(
     assert show(tree) == show(made)
     assert show(tree, "%an %ae %aD%n%B") == show(made, "%an %ae %aD%n%B")
     if kind == "mbox":
-        assert series.patches[1].source == f"{named[0]}, message 2"
+        assert series.patches[1].source == f"{mbox[0]}, message 2"
 
 
 def test_a_thread_of_lore(export: Export, tree: Path, made: Path, tmp_path: Path) -> None:
@@ -189,15 +190,14 @@ def test_two_versions_in_one_mbox_are_no_series(export: Export, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["patches", "patches/series", "patches/my.series"])
 def test_a_quilt_series(name: str, export: Export, tree: Path, made: Path, tmp_path: Path) -> None:
     one, two, three = export()
-    folder = tmp_path / "patches"
-    put(folder / "one.patch", diff_of(one))
-    (folder / "more").mkdir()
-    put(folder / "more/two.diff", "Origin: me\n\n" + diff_of(two))
-    put(folder / "three", three.read_text())
-    put(
-        folder / Path(name if "/" in name else "series").name,
-        "# a series\n\none.patch -p1\nmore/two.diff # second\nthree\n",
-    )
+    series_file = name.partition("/")[2] or "series"
+    files = {
+        "one.patch": diff_of(one),
+        "more/two.diff": "Origin: me\n\n" + diff_of(two),
+        "three": three.read_text(),
+        series_file: "# a series\n\none.patch -p1\nmore/two.diff # second\nthree\n",
+    }
+    sources.write(tmp_path / "patches", files)
     # That the last is [PATCH 3/3] says nothing about its place here.
     series = read_patches([tmp_path / name])
     assert subjects(series) == ["one", "two", "entry: undo"]
@@ -205,12 +205,8 @@ def test_a_quilt_series(name: str, export: Export, tree: Path, made: Path, tmp_p
     assert show(tree) == show(made)
 
 
-def test_a_bare_diff(export: Export, tree: Path, tmp_path: Path) -> None:
-    diff = diff_of(export()[0]).replace("\n", "\r\n")
-    file = put(tmp_path / "less.diff", diff)
-    series = read_patches([file])
-    assert subjects(series) == ["less"]
-    apply(tree, series)
+def test_a_bare_diff(export: Export, tree: Path) -> None:
+    assert applied(tree, "less.diff", diff_of(export()[0]).replace("\n", "\r\n")) == "less"
     assert show(tree, "%an <%ae> %ad") == (
         "unknown <unknown@localhost> Thu Jan 1 00:00:00 1970 +0000"
     )
@@ -218,15 +214,14 @@ def test_a_bare_diff(export: Export, tree: Path, tmp_path: Path) -> None:
     assert "\r" not in (tree / ENTRY).read_text()
 
 
-def test_what_gnu_diff_writes(tree: Path, tmp_path: Path) -> None:
-    file = put(
-        tmp_path / "gnu.patch",
+def test_what_gnu_diff_writes(tree: Path) -> None:
+    diff = (
         "Only in b: x\ndiff -ru a/init/main.c b/init/main.c\n"
         "--- a/init/main.c\t2021-09-03 05:19:50.000000000 +0000\n"
         "+++ b/init/main.c\t2021-09-03 05:19:51.000000000 +0000\n"
-        "@@ -1 +1 @@\n-int main;\n+int other;\n\\ No newline at end of file\n",
+        "@@ -1 +1 @@\n-int main;\n+int other;\n\\ No newline at end of file\n"
     )
-    apply(tree, read_patches([file]))
+    applied(tree, "gnu.patch", diff)
     assert (tree / "init/main.c").read_text() == "int other;"
 
 
@@ -240,17 +235,13 @@ def test_what_gnu_diff_writes(tree: Path, tmp_path: Path) -> None:
         ("\n\n\n", "x"),
     ],
 )
-def test_words_above_a_diff(
-    head: str, subject: str, export: Export, tree: Path, tmp_path: Path
-) -> None:
-    series = read_patches([put(tmp_path / "x.patch", head + diff_of(export()[0]))])
-    assert subjects(series) == [subject]
-    apply(tree, series)
+def test_words_above_a_diff(head: str, subject: str, export: Export, tree: Path) -> None:
+    assert applied(tree, "x.patch", head + diff_of(export()[0])) == subject
     assert "less = &current" in (tree / ENTRY).read_text()
 
 
 @pytest.mark.parametrize("encoding", ["quoted-printable", "base64", "8bit"])
-def test_an_encoded_mail(encoding: str, export: Export, tree: Path, tmp_path: Path) -> None:
+def test_an_encoded_mail(encoding: str, export: Export, tree: Path) -> None:
     mail = EmailMessage()
     mail["From"] = "Jörg Müller <jm@kernel.org>"
     mail["Date"] = "Fri, 3 Sep 2021 05:19:50 +0200"
@@ -262,11 +253,9 @@ def test_an_encoded_mail(encoding: str, export: Export, tree: Path, tmp_path: Pa
         body = base64.encodebytes(body)
     elif encoding == "quoted-printable":
         body = body.replace(b"=", b"=3D").replace(b"\r\n", b"=0D\r\n")
-    series = read_patches([put(tmp_path / "x.eml", mail.as_bytes().rstrip() + b"\n\n" + body)])
+    subject = applied(tree, "x.eml", mail.as_bytes().rstrip() + b"\n\n" + body)
     # git itself takes [31m out, as it does any brackets at the head of a subject.
-    assert subjects(series)[0].startswith("entry: für all")
-    assert subjects(series)[0].isprintable()
-    apply(tree, series)
+    assert subject.startswith("entry: für all") and subject.isprintable()
     assert show(tree, "%an %b") == "Jörg Müller Grüße"
     assert "\r" not in (tree / ENTRY).read_bytes().decode()
 
@@ -282,29 +271,25 @@ def test_an_encoded_mail(encoding: str, export: Export, tree: Path, tmp_path: Pa
     ],
 )
 def test_a_mail_without_an_address_or_a_date_that_git_takes(
-    head: str, shown: str, export: Export, tree: Path, tmp_path: Path
+    head: str, shown: str, export: Export, tree: Path
 ) -> None:
-    mail = f"{head}\nSubject: [PATCH] x\n\n{diff_of(export()[0])}"
-    apply(tree, read_patches([put(tmp_path / "x.eml", mail)]))
+    applied(tree, "x.eml", f"{head}\nSubject: [PATCH] x\n\n{diff_of(export()[0])}")
     assert show(tree, "%an %ae %at") == shown
 
 
-def test_a_mail_that_is_not_in_utf_8(export: Export, tree: Path, tmp_path: Path) -> None:
+def test_a_mail_that_is_not_in_utf_8(export: Export, tree: Path) -> None:
     head = (
         b"From: =?iso-8859-1?q?J=F6rg?= <a@b.org>\nSubject: =?iso-8859-2?q?h=B1?=\n"
         b"Content-Type: text/plain; charset=iso-8859-2\n\nB\xb1h.\n---\n"
     )
-    series = read_patches([put(tmp_path / "x.eml", head + diff_of(export()[0]).encode())])
-    assert subjects(series) == ["h\u0105"]
-    apply(tree, series)
+    assert applied(tree, "x.eml", head + diff_of(export()[0]).encode()) == "h\u0105"
     assert show(tree, "%an %b") == "J\u00f6rg B\u0105h."
 
 
-def test_a_mail_with_a_second_from_in_its_text(export: Export, tree: Path, tmp_path: Path) -> None:
+def test_a_mail_with_a_second_from_in_its_text(export: Export, tree: Path) -> None:
     text = export("-N")[0].read_text()
     body = text.partition("\n")[2].replace("Because.", "From me Mon Sep 17 00:00:00 2001\nx")
-    series = read_patches([put(tmp_path / "x.eml", body)])
-    apply(tree, series)
+    applied(tree, "x.eml", body)
     assert "From me Mon" in show(tree, "%b")
 
 
@@ -382,9 +367,7 @@ def test_a_damaged_hunk(
     text = export("-N")[0].read_text()
     head, diff = text[: text.index("diff --git")], text[text.index("diff --git") :]
     file = put(tmp_path / "x.patch", ("" if bare else head) + damage(diff))
-    line = 1 + file.read_text().split("\n").index(
-        next(line for line in file.read_text().split("\n") if line.startswith("@@"))
-    )
+    line = 1 + file.read_text().partition("\n@@")[0].count("\n") + 1
     raised = error(file)
     subject = "x" if bare else "entry: do less"
     assert f"Patch 1 ({subject})" in raised.sentence
@@ -396,10 +379,8 @@ def test_the_line_of_a_damaged_hunk_is_that_of_the_mbox(export: Export, tmp_path
     one, two, three = export()
     two.write_text(two.read_text().replace(" \tline 36;\n", "line 36;\n"))
     file = concatenated([one, two, three], tmp_path / "all.mbox")
-    second = one.read_text().count("\n") + two.read_text()[: two.read_text().rindex("@@ -")].count(
-        "\n"
-    )
-    assert f"hunk at line {second + 1} of {file} for" in error(file).sentence
+    line = (one.read_text() + two.read_text()).rpartition("@@ -")[0].count("\n") + 1
+    assert f"hunk at line {line} of {file} for" in error(file).sentence
 
 
 def test_the_line_of_an_encoded_mail_is_that_of_its_diff(export: Export, tmp_path: Path) -> None:
@@ -547,10 +528,9 @@ def test_a_link_that_is_moved_out_of_the_tree(
     assert "arch/up" in raised.value.sentence
 
 
-def test_a_removed_line_that_looks_like_a_name(tree: Path, tmp_path: Path) -> None:
+def test_a_removed_line_that_looks_like_a_name(tree: Path) -> None:
     commit(tree, "sql", {"x.sql": "-- ../../x\n"})
-    diff = "--- a/x.sql\n+++ b/x.sql\n@@ -1 +1 @@\n--- ../../x\n+++ ../../y\n"
-    apply(tree, read_patches([put(tmp_path / "x.patch", diff)]))
+    applied(tree, "x.patch", "--- a/x.sql\n+++ b/x.sql\n@@ -1 +1 @@\n--- ../../x\n+++ ../../y\n")
     assert (tree / "x.sql").read_text() == "++ ../../y\n"
 
 

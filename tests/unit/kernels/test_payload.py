@@ -163,27 +163,27 @@ def kernel_of(file: Path, data: bytes, **symbols: int) -> Kernel:
     return replace(kernel("arm64"), image=file, symbols=SymbolTable.of(rows))
 
 
-def test_an_image_begins_at_the_symbol_of_its_beginning(tmp_path: Path) -> None:
-    data = fakes.image(content=CODE)
-    for start in ("_start", "_text"):
-        symbols = {start: BASE, "_stext": BASE + 64, "_etext": BASE + 64 + 100}
-        found = text_of(kernel_of(tmp_path / "Image", data, **symbols))
-        assert (found.start, found.text) == (BASE + 64, CODE[:100])
-        assert found.image == data
-
-
-def test_riscvs_name_for_the_beginning_comes_first(tmp_path: Path) -> None:
-    """There, _text is behind the code that starts the kernel."""
-    data = fakes.image(fakes.RISCV64, CODE)
-    symbols = {"_start": BASE, "_text": BASE + 128, "_stext": BASE + 128, "_etext": BASE + 130}
+@pytest.mark.parametrize(
+    ("before", "symbols", "text"),
+    [
+        (0, {"_start": BASE, "_stext": BASE + 64, "_etext": BASE + 164}, CODE[:100]),
+        (0, {"_text": BASE, "_stext": BASE + 64, "_etext": BASE + 164}, CODE[:100]),
+        # RISC-V's name for the beginning comes first: _text is behind the code that starts it.
+        (
+            0,
+            {"_start": BASE, "_text": BASE + 128, "_stext": BASE + 128, "_etext": BASE + 130},
+            CODE[64:66],
+        ),
+        # An old arm64 image has 64 KiB before its text.
+        ((1 << 16) - 64, {"_stext": BASE, "_etext": BASE + 256}, CODE),
+    ],
+)
+def test_an_image_begins_at_the_symbol_of_its_beginning(
+    before: int, symbols: dict[str, int], text: bytes, tmp_path: Path
+) -> None:
+    data = fakes.image(content=bytes(before) + CODE)
     found = text_of(kernel_of(tmp_path / "Image", data, **symbols))
-    assert found.text == CODE[64:66]
-
-
-def test_an_old_arm64_image_has_64_kib_before_its_text(tmp_path: Path) -> None:
-    data = fakes.image(content=bytes((1 << 16) - 64) + CODE)
-    found = text_of(kernel_of(tmp_path / "Image", data, _stext=BASE, _etext=BASE + 256))
-    assert (found.start, found.text) == (BASE, CODE)
+    assert (found.image, found.start, found.text) == (data, symbols["_stext"], text)
 
 
 def bzimage_of(folder: Path, **symbols: int) -> Kernel:

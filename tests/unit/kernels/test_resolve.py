@@ -10,87 +10,14 @@ import pytest
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.commands.record import Options
 from kentry.errors import PatchError, UserError
-from kentry.host.cache import cache_dir, sha256_of
 from kentry.kernels import build, resolve
 from kentry.kernels.config import Request
 from kentry.kernels.repository import Revision
 from kentry.kernels.resolve import Lineup
-from kentry.kernels.spec import KINDS, Spec, parse
 from kentry.progress import Update
 from tests.unit.kernels import fakes, sources
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, git
-
-
-@pytest.mark.parametrize(
-    ("text", "kind", "value", "options"),
-    [
-        ("debian:6.12", "debian", "6.12", {}),
-        ("debian:6.1.176-1", "debian", "6.1.176-1", {}),
-        ("debian:6.12.95-1~bpo12+1", "debian", "6.12.95-1~bpo12+1", {}),
-        ("debian:6.12,flavour=cloud", "debian", "6.12", {"flavour": "cloud"}),
-        ("deb:a.deb", "deb", "a.deb", {}),
-        ("image:Image", "image", "Image", {}),
-        ("image:Image,config=c,symbols=v", "image", "Image", {"config": "c", "symbols": "v"}),
-        ("image:a,b/Image", "image", "a,b/Image", {}),
-        ("tree:~/linux@v6.12", "tree", "~/linux@v6.12", {}),
-        ("source:6.12,compiler=clang-19", "source", "6.12", {"compiler": "clang-19"}),
-        ("running", "running", "", {}),
-        (" running ", "running", "", {}),
-        ("floor:", "floor", "", {}),
-        ("floor:linux", "floor", "linux", {}),
-    ],
-)
-def test_takes_a_spec_apart(text: str, kind: str, value: str, options: dict[str, str]) -> None:
-    assert parse(text) == Spec(text, kind, value, options)
-
-
-def test_every_example_is_a_spec() -> None:
-    for kind in KINDS.values():
-        assert parse(kind.example).kind == kind.name
-
-
-BAD = {
-    "Unknown kernel spec": ("", "6.12"),
-    "debian:6.12": ("fedora:40",),
-    "names no kernel": ("debian:", "debian", "tree:"),
-    "not a Debian package version": ("debian:six", "debian:6.12;rm", "debian:../6"),
-    "flavour=cloud": ("debian:6.12,cloud",),
-    "flavour=": ("debian:6.12,flavor=cloud",),
-    "has no value": ("debian:6.12,flavour=",),
-    "not a flavour": ("debian:6.12,flavour=.*",),
-    "given twice": ("image:Image,symbols=a,symbols=b",),
-    "has no option 'symbols='": ("deb:a.deb,symbols=b", "source:6.12,symbols=a"),
-    "floor:linux": ("floor:windows",),
-    "has no option 'config='": ("floor:linux,config=c", "running,config=a"),
-    "takes nothing": ("running:now",),
-}
-
-
-@pytest.mark.parametrize(
-    ("text", "words"), [(text, words) for words, texts in BAD.items() for text in texts]
-)
-def test_a_bad_spec_is_one_sentence_and_a_remedy(text: str, words: str) -> None:
-    with pytest.raises(UserError) as raised:
-        parse(text)
-    assert words in str(raised.value)
-    assert raised.value.remedy
-    assert raised.value.exit_code == 2
-
-
-def test_a_file_without_its_kind_is_shown_how(tmp_path: Path) -> None:
-    image = tmp_path / "Image"
-    image.touch()
-    with pytest.raises(UserError) as raised:
-        parse(str(image))
-    assert f"image:{image}" in raised.value.remedy
-
-
-def test_home_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
-    spec = parse("image:~/Image,symbols=~/vmlinux")
-    assert spec.path() == Path("/home/someone/Image")
-    assert spec.path("symbols") == Path("/home/someone/vmlinux")
 
 
 @pytest.mark.parametrize("spec", ["debian:6.12", "image:Image", "deb:a.deb", "running"])
@@ -101,23 +28,10 @@ def test_only_source_can_be_built_with_something_changed(spec: str) -> None:
     assert "tree:" in raised.value.remedy
 
 
-@pytest.fixture
-def patched(linux: Path, patches: list[str]) -> tuple[Path, Path]:
-    """A tree, and a folder with the patches that its master has on top of v6.12."""
-    return linux, Path(patches[0]).parent
-
-
-def test_a_trees_source_with_patches(patched: tuple[Path, Path]) -> None:
-    linux, out = patched
-    found = resolve.resolve_source(f"tree:{linux}@v6.12,patches={out}", Said())
-    assert found.tree == sources.git(linux, "rev-parse", "HEAD^{tree}")
-    assert found.origin["patch"] == "make third ten"
-    assert found.origin["subject"] == "Linux 6.12"
-
-
-def test_a_kernel_with_patches(patched: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    linux, out = patched
-    spec = f"tree:{linux}@v6.12,patches={out},config=userland"
+def test_a_kernel_with_patches(
+    linux: Path, patches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = f"tree:{linux}@v6.12,patches={Path(patches[0]).parent},config=userland"
     built: list[tuple[str, str, Request]] = []
 
     def kernel(spec: str, revision: Revision, arch: Arch, request: Request, update: Update) -> None:
@@ -130,8 +44,8 @@ def test_a_kernel_with_patches(patched: tuple[Path, Path], monkeypatch: pytest.M
     assert built == [(spec, tree, Request("userland", ("CONFIG_A=y",), "clang"))]
 
 
-def test_a_patch_that_does_not_fit(patched: tuple[Path, Path]) -> None:
-    linux, out = patched
+def test_a_patch_that_does_not_fit(linux: Path, patches: list[str]) -> None:
+    out = Path(patches[0]).parent
     with pytest.raises(PatchError) as raised:
         resolve.resolve_source(f"tree:{linux},patches={out}", Said())
     assert "Patch 1, 'make first ten'" in raised.value.sentence
@@ -152,20 +66,6 @@ def test_the_architecture_is_read_from_the_file(arch: str, tmp_path: Path) -> No
     assert Options(spec="debian:6.12").find_arch() == host_arch()
     with pytest.raises(UserError, match="kernel image"):
         resolve.arch_of(f"image:{deb}")
-
-
-def test_facts_of_another_image_or_damaged_ones_are_read_anew(tmp_path: Path, said: Said) -> None:
-    files = [tmp_path / name for name in ("arm64", "riscv64")]
-    for file in files:
-        file.write_bytes(fakes.image(ARCHES[file.name]))
-        resolve.resolve(f"image:{file}", ARCHES[file.name], said)
-    facts = [cache_dir("images", sha256_of(file)) / "manifest.json" for file in files]
-    facts[0].write_bytes(facts[1].read_bytes())
-    assert resolve.arch_of(f"image:{files[0]}") == ARCHES["arm64"]
-    text = facts[0].read_text()
-    facts[0].write_text(text.replace('"arch": "arm64"', '"arch": "arm65"'))
-    assert resolve.arch_of(f"image:{files[0]}") == ARCHES["arm64"]
-    assert facts[0].read_text() == text
 
 
 @pytest.fixture

@@ -16,10 +16,12 @@ from elftools.elf.elffile import ELFFile
 from kentry.arch import ARCHES, Arch
 from kentry.errors import KernelError, MissingToolError
 from kentry.host import native, sandbox
+from kentry.host.process import run
 from kentry.kernels.kernel import Kernel, Symbol, SymbolTable
 from kentry.kernels.symtab import _chain, debug_info_of, source_lines
 from kentry.results.recording import SourceLine
 from tests import builders
+from tests.unit.kernels.sources import write
 
 # Each line that is code has a mark of its own in the machine code: nothing moves it.
 FILES = {
@@ -55,29 +57,21 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if not shutil.which(f"{arch.cross}gcc"):
         pytest.skip(f"no compiler for {arch.name}: {arch.cross}gcc")
     tmp_path = tmp_path_factory.mktemp("program")
-    for name, text in FILES.items():
-        file = tmp_path / "linux" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    (tmp_path / "objects").mkdir()
+    write(tmp_path / "linux", FILES)
+    objects = tmp_path / "objects"
+    objects.mkdir()
     words = "-g -O2 -ffreestanding -nostdlib -static -no-pie -Wl,-e,start_kernel -o vmlinux"
-    subprocess.run(
-        [f"{arch.cross}gcc", *words.split(), "../linux/init/main.c"],
-        cwd=tmp_path / "objects",
-        check=True,
-    )
-    vmlinux = tmp_path / "objects" / "vmlinux"
-    listed = subprocess.run(
-        [f"{arch.cross}nm", str(vmlinux)], check=True, capture_output=True, text=True
-    ).stdout
+    argv = [f"{arch.cross}gcc", *words.split(), "../linux/init/main.c"]
+    subprocess.run(argv, cwd=objects, check=True)
+    vmlinux = objects / "vmlinux"
+    listed = run([f"{arch.cross}nm", str(vmlinux)]).stdout
     rows = [line.split() for line in listed.splitlines() if re.match(r"[0-9a-f]+ \w \w+$", line)]
     symbols = [Symbol(int(address, 16), kind, name) for address, kind, name in rows]
     # The marks are no functions.
     marks = [f"--strip-symbol={name}" for *_, name in rows if name.startswith("at_")]
     subprocess.run([f"{arch.cross}objcopy", *marks, str(vmlinux)], check=True)
-    return replace(
-        builders.image_kernel(arch.name), symbols=SymbolTable.of(symbols), debug_info=vmlinux
-    )
+    own = builders.image_kernel(arch.name)
+    return replace(own, symbols=SymbolTable.of(symbols), debug_info=vmlinux)
 
 
 @pytest.fixture
@@ -169,8 +163,7 @@ def test_the_file_alone_is_seen_of_its_folder(kernel: Kernel) -> None:
     argv = ["ls", str(kernel.debug_info.parent.parent)]
     if not sandbox.works():
         pytest.skip("bubblewrap does not work here, and the user trusts the file")
-    confined = sandbox.confined(argv, env={}, readable=[kernel.debug_info])
-    listed = subprocess.run(confined, check=True, capture_output=True, text=True).stdout
+    listed = run(sandbox.confined(argv, env={}, readable=[kernel.debug_info])).stdout
     assert listed.split() == ["objects"]
 
 

@@ -38,7 +38,7 @@ def test_the_images_own_table(tmp_path: Path, said: Said, arch: Arch) -> None:
     ],
 )
 def test_text_is_told_from_data(kind: str, name: str, address: int, wanted: bool) -> None:
-    assert symtab.is_text(kind, name, address) is wanted
+    assert symtab.is_text(Symbol(address, kind, name)) is wanted
 
 
 def test_an_image_without_a_table_says_what_helps(tmp_path: Path, said: Said) -> None:

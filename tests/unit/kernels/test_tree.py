@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,7 @@ from kentry.errors import DamagedSourceError, KernelError, UserError
 from kentry.kernels import tree
 from kentry.kernels.patches import apply_patches, read_patches
 from kentry.kernels.repository import Git, Repository, Revision
-from tests.processes import PATIENCE, script
+from tests.processes import PATIENCE, awaited, script
 from tests.unit.kernels import sources
 from tests.unit.kernels.conftest import Said
 from tests.unit.kernels.sources import commit, git, put, revision
@@ -38,6 +39,17 @@ def only_read(folder: Path) -> Iterator[None]:
     assert sources.listing(folder) == before
 
 
+def content(folder: Path) -> dict[str, bytes]:
+    rows = sources.listing(folder)
+    return {name: row[2] for name, row in rows.items() if name.partition("/")[0] != ".git"}
+
+
+def check_out(source: Revision) -> dict[str, bytes]:
+    """The content of the work tree, checked out."""
+    source.repository.check_out(source.commit, Said())
+    return content(source.repository.work)
+
+
 def refused(spec: str | Path) -> UserError:
     with pytest.raises(UserError) as raised:
         revision(spec)
@@ -48,15 +60,13 @@ def refused(spec: str | Path) -> UserError:
 def test_a_clean_checkout_is_its_commit(linux: Path) -> None:
     with only_read(linux):
         found = revision(linux)
-        found.repository.check_out(found.commit, Said())
+        assert check_out(found) == content(linux)
     assert found.commit == git(linux, "rev-parse", "HEAD")
     assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
     date = git(linux, "log", "-1", "--format=%cI")
-    told = {"kind": "tree", "commit": found.commit, "subject": "Linux 6.12", "date": date}
-    assert found.origin == told
+    origin = {"kind": "tree", "commit": found.commit, "subject": "Linux 6.12", "date": date}
+    assert found.origin == origin
     assert found.version() == (6, 12)
-    work = found.repository.work
-    assert (work / "kernel/fork.c").read_bytes() == (linux / "kernel/fork.c").read_bytes()
 
 
 def test_a_commit_by_any_name_git_knows_it_by(linux: Path) -> None:
@@ -107,15 +117,12 @@ def test_a_shallow_clone_has_its_newest_commit(linux: Path, tmp_path: Path) -> N
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{linux}", str(clone))
     with only_read(clone):
-        found = revision(clone)
-        found.repository.check_out(found.commit, Said())
+        check_out(revision(clone))
         error = refused(f"{clone}@HEAD~1")
     assert "shallow" in error.sentence
     assert "--unshallow" in error.remedy
     git(clone, "fetch", "--quiet", "--unshallow")
-    whole = revision(f"{clone}@HEAD~1")
-    whole.repository.check_out(whole.commit, Said())
-    assert "return 1;" in (whole.repository.work / "kernel/fork.c").read_text()
+    assert b"return 1;" in check_out(revision(f"{clone}@HEAD~1"))["kernel/fork.c"]
 
 
 def test_a_full_disk_is_said_where_git_only_says_that_it_could_not_write(
@@ -130,7 +137,7 @@ def test_a_full_disk_is_said_where_git_only_says_that_it_could_not_write(
     full = SimpleNamespace(f_files=0, f_favail=0, f_bavail=3, f_frsize=room.f_frsize)
     monkeypatch.setattr(os, "statvfs", lambda path: full)
     with pytest.raises(UserError, match="is full") as error:
-        found.repository.check_out(found.commit, Said())
+        check_out(found)
     assert "KENTRY_CACHE" in error.value.remedy
 
 
@@ -191,11 +198,10 @@ def test_the_settings_of_a_repository_run_no_program(
         tree.diff(linux, "HEAD~1", "HEAD")
         with suppress(UserError):
             tree.full_name(linux, "1" * 40)
-        found = revision(f"{linux}@HEAD")
         revision(f"{linux}@signed")
         line = tree.find_range(linux, "HEAD~2", "HEAD").line()
         tree.touching(linux, line, ["kernel"])
-        found.repository.check_out(found.commit, Said())
+        check_out(revision(f"{linux}@HEAD"))
     assert not ran.exists()
 
 
@@ -237,7 +243,7 @@ def test_a_worktree_shares_its_repository(linux: Path, tmp_path: Path) -> None:
     head = commit(other, "second", {"kernel/fork.c": sources.fork_c(first=10)})
     with only_read(other), only_read(linux):
         found, main = revision(other), revision(linux)
-        found.repository.check_out(found.commit, Said())
+        check_out(found)
     assert (found.commit, found.repository.work) == (head, main.repository.work)
     assert main.commit != head
 
@@ -286,8 +292,8 @@ def test_what_a_hook_sets_names_no_other_repository(
     monkeypatch.chdir(other)
     with only_read(other), only_read(plain), only_read(linux):
         found, read = revision(linux), revision(plain)
-        found.repository.check_out(found.commit, Said())
-        read.repository.check_out(read.commit, Said())
+        check_out(found)
+        check_out(read)
     assert found.commit == head
     assert found.tree == read.tree
 
@@ -296,13 +302,11 @@ def test_an_unpacked_tree_is_what_its_files_are(linux: Path, tmp_path: Path) -> 
     folder = sources.unpacked(tmp_path / "linux-6.12")
     with only_read(folder):
         found = revision(folder)
-        found.repository.check_out(found.commit, Said())
+        assert check_out(found) == content(folder)
     assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
     assert found.version() == (6, 12)
     assert found.origin["unpacked"].startswith("linux-6.12 (")
     assert str(tmp_path) not in str(found.origin)
-    work = found.repository.work
-    assert (work / "kernel/fork.c").read_bytes() == (folder / "kernel/fork.c").read_bytes()
 
 
 def test_a_changed_file_is_another_tree_and_restored_the_same(tmp_path: Path) -> None:
@@ -345,10 +349,8 @@ def test_a_users_own_ignored_files_and_attributes_change_nothing(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     plain = sources.unpacked(tmp_path / "plain")
     found = revision(plain)
-    found.repository.check_out(found.commit, Said())
+    assert check_out(found) == content(plain)
     assert found.tree == git(linux, "rev-parse", "HEAD^{tree}")
-    work = found.repository.work
-    assert (work / "kernel/fork.c").read_bytes() == (plain / "kernel/fork.c").read_bytes()
     found.repository.git("commit", "--allow-empty", "--message", "nobody signs it")
 
 
@@ -361,9 +363,7 @@ def test_a_tree_that_was_built_in_is_its_source(linux: Path, tmp_path: Path) -> 
 
 def test_debians_own_gitignore_ignores_everything(tmp_path: Path) -> None:
     folder = sources.unpacked(tmp_path / "plain", {".gitignore": "/*\n!/debian/\n"})
-    found = revision(folder)
-    found.repository.check_out(found.commit, Said())
-    assert (found.repository.work / "kernel/fork.c").exists()
+    assert "kernel/fork.c" in check_out(revision(folder))
     sources.write(folder, {"include/config/auto.conf": "made"})
     assert "make mrproper" in refused(folder).remedy
 
@@ -373,7 +373,7 @@ def test_a_relative_cache(linux: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     found = revision(linux)
     os.chdir("/")
-    found.repository.check_out(found.commit, Said())
+    check_out(found)
     assert (tmp_path / "here/trees").is_dir()
 
 
@@ -381,16 +381,6 @@ def test_a_relative_cache(linux: Path, tmp_path: Path, monkeypatch: pytest.Monke
 def grown(linux: Path) -> Path:
     commit(linux, "second", {"kernel/fork.c": sources.fork_c(first=10), "kernel/new.c": "new\n"})
     return linux
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    rows = sources.listing(folder)
-    return {name: row[2] for name, row in rows.items() if not name.startswith(".git/")}
-
-
-def check_out(found: Revision) -> dict[str, bytes]:
-    found.repository.check_out(found.commit, Said())
-    return content(found.repository.work)
 
 
 def applied(found: Revision, grown: Path) -> Revision | None:
@@ -413,79 +403,75 @@ def test_only_files_that_differ_are_written(grown: Path) -> None:
     assert sources.times(old.repository.work).keys() == before.keys()
 
 
-def left_locks(found: Revision) -> None:
-    for name in ("index", "HEAD", "ORIG_HEAD", "refs/heads/master", "shallow", "config"):
-        (found.repository.git.folder / f"{name}.lock").touch()
+LOCKS = ("index", "HEAD", "ORIG_HEAD", "refs/heads/master", "shallow", "config")
+# What a run that was killed leaves in the repository's folder; None is a file that is gone.
+LEFT: dict[str, dict[str, str | None]] = {
+    "locks": {f"git/{name}.lock": "" for name in LOCKS},
+    "half of what was written": {
+        "linux/kernel/fork.c": "int first(vo",
+        "linux/init/main.c": None,
+        "linux/kernel/fork.o": "a product",
+        "linux/left/over": "of another commit",
+    },
+    # Its files are there, the index does not know them yet.
+    "half of another commit": {
+        "linux/kernel/new.c": "new\n",
+        "linux/kernel/fork.c": sources.fork_c(first=10),
+    },
+    "no index": {"git/index": ""},
+}
 
 
-def half_written(found: Revision) -> None:
-    work = found.repository.work
-    (work / "kernel/fork.c").write_text("int first(vo")
-    (work / "init/main.c").unlink()
-    sources.write(work, {"kernel/fork.o": "a product", "left/over": "of another commit"})
+@pytest.mark.parametrize("left", LEFT)
+def test_what_a_killed_run_left_is_gone(grown: Path, left: str) -> None:
+    def interrupt(folder: Path) -> None:
+        for name, content in LEFT[left].items():
+            if content is None:
+                (folder / name).unlink()
+            else:
+                put(folder / name, content)
 
-
-def another_commit_half_checked_out(found: Revision) -> None:
-    """Its files are there, the index does not know them yet."""
-    new = found.repository.git("show", "master:kernel/new.c", check=False)
-    sources.write(found.repository.work, {"kernel/new.c": new.stdout or "new\n"})
-    sources.write(found.repository.work, {"kernel/fork.c": sources.fork_c(first=10)})
-
-
-def no_index(found: Revision) -> None:
-    (found.repository.git.folder / "index").write_bytes(b"")
-
-
-@pytest.mark.parametrize(
-    "interrupt", [left_locks, half_written, another_commit_half_checked_out, no_index]
-)
-def test_what_a_killed_run_left_is_gone(grown: Path, interrupt: Callable[[Revision], None]) -> None:
     old = revision(f"{grown}@v6.12")
     wanted = check_out(old)
-    interrupt(old)
+    interrupt(old.repository.folder)
     assert check_out(old) == wanted
     # And another commit, and a patch on it.
     new = revision(grown)
     wanted = check_out(new)
-    interrupt(old)
+    interrupt(old.repository.folder)
     check_out(old)
-    interrupt(old)
+    interrupt(old.repository.folder)
     done = applied(old, grown)
     assert done
     assert done.tree == new.tree
     assert check_out(done) == wanted
 
 
-def no_repository(git: Path) -> None:
-    shutil.rmtree(git)
-
-
-def nothing_but_objects(git: Path) -> None:
-    (git / "HEAD").write_bytes(b"")
-
-
-def settings_of_another(git: Path) -> None:
-    file = git / "config"
-    file.write_text(file.read_text().replace("autocrlf = false", "autocrlf = true"))
-
-
-def settings_that_are_no_text(git: Path) -> None:
-    (git / "config").write_bytes(b"\xff\xfe")
-
-
 @pytest.mark.parametrize(
-    "damage",
-    [no_repository, nothing_but_objects, settings_of_another, settings_that_are_no_text],
+    ("name", "content"),
+    [
+        ("", b""),
+        ("HEAD", b""),
+        # Of another kentry, and no text.
+        ("config", b"[core]\n\trepositoryformatversion = 0\n\tautocrlf = true\n"),
+        ("config", b"\xff\xfe"),
+    ],
 )
 def test_a_damaged_repository_of_its_own_is_made_again(
-    linux: Path, tmp_path: Path, damage: Callable[[Path], None]
+    linux: Path, tmp_path: Path, name: str, content: bytes
 ) -> None:
     unpacked = sources.unpacked(tmp_path / "unpacked")
     for source in (linux, unpacked):
         before = revision(source)
         wanted = check_out(before)
-        damage(before.repository.git.folder)
+        folder = before.repository.git.folder
+        settings = (folder / "config").read_bytes()
+        if name:
+            (folder / name).write_bytes(content)
+        else:
+            shutil.rmtree(folder)
         assert check_out(revision(source)) == wanted
+        assert (folder / "config").read_bytes() == settings
 
 
 def own_object(found: Revision, path: str) -> Path:
@@ -550,10 +536,10 @@ def test_an_unpacked_trees_damaged_files_in_git_are_made_again(damage: str, tmp_
     # What is there is written again.
     shutil.rmtree(first.repository.work)
     try:
-        found = check_out(revision(folder))
+        again = check_out(revision(folder))
     except DamagedSourceError:
-        found = check_out(revision(folder))
-    assert found == wanted
+        again = check_out(revision(folder))
+    assert again == wanted
 
 
 def test_a_borrowed_repository_is_made_again_where_the_lender_is_damaged(
@@ -566,9 +552,7 @@ def test_a_borrowed_repository_is_made_again_where_the_lender_is_damaged(
     with pytest.raises(DamagedSourceError):
         found.repository.here().check_out(found.commit, Said())
     again = revision(folder)
-    place = again.repository.here()
-    place.check_out(again.commit, Said())
-    assert content(place.work) == content(folder)
+    assert check_out(replace(again, repository=again.repository.here())) == content(folder)
 
 
 def test_a_makefile_that_cannot_be_read_is_no_other_kernels(tmp_path: Path) -> None:
@@ -619,8 +603,7 @@ def test_one_at_a_time_and_the_other_says_that_it_waits() -> None:
     with first.locked(said), first.locked(said):
         thread = threading.Thread(target=wait)
         thread.start()
-        while not said:
-            os.sched_yield()
+        assert awaited(lambda: said)
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
@@ -628,17 +611,13 @@ def test_one_at_a_time_and_the_other_says_that_it_waits() -> None:
 
 
 def test_a_file_that_a_clone_lacks_is_named(grown: Path) -> None:
-    blob = git(grown, "rev-parse", "HEAD:kernel/new.c")
-    (grown / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    found = revision(f"{grown}@HEAD")
-    with pytest.raises(KernelError, match="kernel/new.c is missing"):
-        found.repository.check_out(found.commit, Said())
-
-
-def test_a_file_that_a_patch_needs_and_a_clone_lacks_is_named(grown: Path) -> None:
     assert applied(revision(f"{grown}@v6.12"), grown)
-    blob = git(grown, "rev-parse", "v6.12:kernel/fork.c")
-    (grown / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    for name in ("HEAD:kernel/new.c", "v6.12:kernel/fork.c"):
+        blob = git(grown, "rev-parse", name)
+        (grown / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(KernelError, match="kernel/new.c is missing"):
+        check_out(revision(f"{grown}@HEAD"))
+    # A patch needs another one.
     with pytest.raises(KernelError, match="kernel/fork.c is missing"):
         applied(revision(f"{grown}@v6.12"), grown)
 
@@ -668,20 +647,15 @@ def own(tmp_path: Path) -> Git:
     return made
 
 
-def tree_of(own: Git, work: Path) -> str:
-    (work / "a").write_text("content\n")
-    own("add", "--all")
-    return own.line("write-tree")
-
-
 def test_the_same_commit_each_time(
     own: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = own.line("commit-tree", "-m", "a message", tree_of(own, tmp_path / "work"))
-    assert commit == "abc60ad798708ce364712685d6b920c5e2d35185"
+    put(tmp_path / "work/a", "content\n")
+    own("add", "--all")
     for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_DATE"):
         monkeypatch.setenv(name, "2001-02-03 04:05")
-    assert own.line("commit-tree", "-m", "a message", tree_of(own, tmp_path / "work")) == commit
+    commit = own.line("commit-tree", "-m", "a message", own.line("write-tree"))
+    assert commit == "abc60ad798708ce364712685d6b920c5e2d35185"
 
 
 def test_two_may_make_it_at_once(tmp_path: Path) -> None:
@@ -703,12 +677,3 @@ def test_a_full_disk(
         own("write-tree", check=check)
     assert str(own.folder) in raised.value.sentence
     assert "KENTRY_CACHE" in raised.value.remedy
-
-
-def test_another_work_tree_has_an_index_of_its_own(own: Git, tmp_path: Path) -> None:
-    sources.write(tmp_path / "other", {"b": "other\n"})
-    tree_of(own, tmp_path / "work")
-    other = Git(tmp_path / "git", tmp_path / "other", "other-index")
-    other("add", "--all")
-    assert other.line("ls-files") == "b"
-    assert own.line("ls-files") == "a"

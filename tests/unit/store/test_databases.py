@@ -6,8 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +21,7 @@ from kentry.results.recording import write_recording
 from kentry.store.store import Store
 from kentry.study import history
 from tests.unit.store import postgres
-from tests.unit.store.test_store import READ, made
+from tests.unit.store.test_store import READ, filled_at_once, made
 from tests.unit.study.test_history import package
 
 pytestmark = pytest.mark.slow
@@ -136,20 +134,4 @@ def test_a_store_waits_until_its_database_has_recovered(
 
 
 def test_twenty_writers_at_once_lose_nothing(place: str, tmp_path: Path) -> None:
-    program = f"""
-import sys
-from pathlib import Path
-from kentry.store.store import Store
-from tests.unit.store.test_store import made
-first = 1000 + 2 * int(sys.argv[1])
-own = made(Path({str(tmp_path)!r}, sys.argv[1]), 7, *range(first, first + 2))
-assert not [one for one in Store({place!r}, create=True).add(own) if one.error]
-"""
-    writers = [
-        subprocess.Popen([sys.executable, "-c", program, str(number)], stderr=subprocess.PIPE)
-        for number in range(20)
-    ]
-    errors = [writer.communicate()[1].decode() for writer in writers]
-    assert [error for error in errors if error] == []
-    values = [row[0] for row in Store(place).query(READ)[1]]
-    assert values == [7, *range(1000, 1040)]
+    assert filled_at_once(place, tmp_path, 20) == [1, 2, *range(1000, 1040)]

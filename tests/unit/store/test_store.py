@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import random
@@ -43,6 +44,30 @@ def filled(tmp_path: Path, *counts: int) -> Store:
     return store
 
 
+def filled_at_once(place: str, folder: Path, writers: int) -> list[float]:
+    """The values in a store to which so many processes add two files of their own at once.
+
+    The first makes it, and each adds two that all others have, too: those of 1 and 2.
+    """
+    made(folder / "shared", 1, 2)
+    program = f"""
+import sys
+from pathlib import Path
+from kentry.store.store import Store
+from tests.unit.store.test_store import made
+first, folder = 1000 + 2 * int(sys.argv[1]), Path({str(folder)!r})
+own = made(folder / sys.argv[1], first, first + 1)
+store = Store({place!r}, create=True)
+assert not [one for one in store.add([*own, folder / "shared"]) if one.error]
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program, str(number)], stderr=subprocess.PIPE)
+        for number in range(writers)
+    ]
+    assert [process.communicate()[1].decode() for process in processes] == [""] * writers
+    return [row[0] for row in Store(place).query(READ)[1]]
+
+
 def open_to_all(folder: Path) -> None:
     """Another user may enter the folder, which is below pytest's own."""
     for one in (folder, *folder.parents):
@@ -57,6 +82,8 @@ def an_object(tmp_path: Path) -> Path:
 def test_what_is_added_is_found_exported_and_there_once(tmp_path: Path) -> None:
     store = filled(tmp_path, 7, 5)
     files = [tmp_path / "files" / name for name in ("5.json", "7.json")]
+    # A pipe in a folder is no result.
+    os.mkfifo(tmp_path / "files" / "pipe.json")
     assert [one.new for one in store.add([tmp_path / "files"])] == [False, False]
     assert store.query(READ) == (["value"], [[5.0], [7.0]])
     assert store.export(tmp_path / "out") == 2
@@ -82,12 +109,6 @@ def test_two_stores_are_merged_without_loss(tmp_path: Path) -> None:
     assert [one.new for one in second.add([str(tmp_path / "store")])].count(True) == 1
     assert second.query(READ)[1] == [[5.0], [7.0], [9.0]]
     assert set(first.hashes()) < set(second.hashes())
-
-
-def test_a_pipe_in_a_folder_is_no_result(tmp_path: Path) -> None:
-    store = filled(tmp_path, 7)
-    os.mkfifo(tmp_path / "files" / "pipe.json")
-    assert [one.new for one in store.add([tmp_path / "files"])] == [False]
 
 
 @pytest.mark.parametrize(
@@ -119,17 +140,16 @@ def test_what_is_damaged_is_named_taken_out_and_can_be_added_again(
     file = an_object(tmp_path)
     key, packed = file.name.removesuffix(".gz"), file.read_bytes()
     other = next(one for one in file.parents[1].rglob("*.gz") if one != file)
+    contents = {
+        "changed": packed[:90] + bytes([packed[90] ^ 1]) + packed[91:],
+        "cut": packed[:-9],
+        "another's": other.read_bytes(),
+    }
+    file.unlink()
     if how == "a link to nothing":
-        file.unlink()
         file.symlink_to("nothing")
-    elif how == "changed":
-        file.write_bytes(packed[:90] + bytes([packed[90] ^ 1]) + packed[91:])
-    elif how == "cut":
-        file.write_bytes(packed[:-9])
-    elif how == "gone":
-        file.unlink()
-    else:
-        file.write_bytes(other.read_bytes())
+    elif how in contents:
+        file.write_bytes(contents[how])
     assert main(["store", "verify", str(tmp_path / "store")]) == 2
     said = capsys.readouterr().out
     assert key in said and "1 of 2 files" in said
@@ -163,10 +183,7 @@ def test_what_cannot_be_read_now_is_not_taken_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["value", "row", "page", "cut", "text", "gone"])
 def test_an_index_that_is_damaged_is_made_again_from_the_objects(how: str, tmp_path: Path) -> None:
     store, place = filled(tmp_path, 7, 5), str(tmp_path / "store")
-    before, index = (
-        store.query(ALL)[1],
-        Path(place, "index.sqlite"),
-    )
+    before, index = store.query(ALL)[1], Path(place, "index.sqlite")
     put(tmp_path / "store/objects/00" / f"{'0' * 64}.gz", b"half")
     for file in (tmp_path / "store" / "objects").rglob("*.gz"):
         os.utime(file, (time.time() - 7200,) * 2)
@@ -217,8 +234,6 @@ def test_gc_leaves_a_strangers_index(tmp_path: Path) -> None:
 def test_gc_keeps_what_only_a_newer_kentry_reads_and_takes_no_empty_folder_for_a_loss(
     tmp_path: Path,
 ) -> None:
-    import gzip
-
     store = filled(tmp_path, 7, 5)
     newer = b'{"schema": "kentry/recording/99"}'
     key = sha256(newer).hexdigest()
@@ -237,8 +252,6 @@ def test_gc_keeps_what_only_a_newer_kentry_reads_and_takes_no_empty_folder_for_a
 
 
 def test_an_object_that_unpacks_to_more_than_a_result_is_damaged(tmp_path: Path) -> None:
-    import gzip
-
     store = filled(tmp_path, 7)
     # 200 KB that are 200 MB.
     an_object(tmp_path).write_bytes(gzip.compress(b"\0" * (200 << 20), 1))
@@ -328,26 +341,8 @@ sys.exit(10 * codes[0] + codes[1])
 
 @pytest.mark.slow
 def test_fifty_writers_at_once_lose_nothing(tmp_path: Path) -> None:
-    """Each process makes the store if it is the first, and half of what it adds is others', too."""
-    made(tmp_path / "shared", *range(1, 5))
-    program = f"""
-import sys
-from pathlib import Path
-from kentry.store.store import Store
-from tests.unit.store.test_store import made
-first = 1000 + 4 * int(sys.argv[1])
-own = made(Path({str(tmp_path)!r}, sys.argv[1]), *range(first, first + 4))
-store = Store({str(tmp_path / "store")!r}, create=True)
-assert not [one for one in store.add([*own, Path({str(tmp_path / "shared")!r})]) if one.error]
-"""
-    writers = [
-        subprocess.Popen([sys.executable, "-c", program, str(number)], stderr=subprocess.PIPE)
-        for number in range(50)
-    ]
-    errors = [writer.communicate()[1].decode() for writer in writers]
-    assert [error for error in errors if error] == []
-    values = [row[0] for row in Store(str(tmp_path / "store")).query(READ)[1]]
-    assert values == [*range(1, 5), *range(1000, 1200)]
+    values = filled_at_once(str(tmp_path / "store"), tmp_path, 50)
+    assert values == [1, 2, *range(1000, 1100)]
 
 
 def test_gc_removes_no_file_that_is_not_an_object(tmp_path: Path) -> None:
