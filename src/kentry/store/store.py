@@ -34,8 +34,12 @@ from kentry.results.recording import read_recording
 VERSION = 1
 # How long a writer waits for others, seconds.
 _PATIENCE = 60.0
-# What PostgreSQL says then (57P03, cannot_connect_now): libpq passes no number on.
-_STARTING = re.compile("the database system is (starting up|in recovery|not yet accepting)")
+# What PostgreSQL says then (57P03, cannot_connect_now): libpq passes no number on.  The last is of
+# a process for the new connection, which ends with all others where one of them has died.
+_STARTING = re.compile(
+    "the database system is (starting up|in recovery|not yet accepting)"
+    "|server closed the connection unexpectedly"
+)
 # An object that the index does not have may be one that is just being added, for so long; seconds.
 _NEW = 3600.0
 # Objects that cannot be read before gc gives up: the disk or the network has failed.

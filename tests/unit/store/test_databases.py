@@ -6,9 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import boto3
 import psycopg
@@ -131,6 +134,25 @@ def test_a_store_waits_until_its_database_has_recovered(
             with contextlib.suppress(psycopg.OperationalError):
                 other.execute("SELECT pg_sleep(60)")
         assert all(one.new for one in Store(place).add(made(tmp_path / "files", count)))
+
+
+def test_a_connection_that_ends_with_the_others_is_made_again(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is there and ends the process that it made for the first connection."""
+    ports: list[int] = []
+    connect = psycopg.connect
+
+    def closed_once(*words: Any, **options: Any) -> Any:
+        ports.append(options["port"])
+        return connect(*words, **(options | {"port": port if len(ports) == 1 else ports[0]}))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor() as pool:
+        port = listener.getsockname()[1]
+        pool.submit(lambda: listener.accept()[0].close())
+        monkeypatch.setattr(psycopg, "connect", closed_once)
+        Store(place, create=True)
+    assert len(ports) > 1
 
 
 def test_twenty_writers_at_once_lose_nothing(place: str, tmp_path: Path) -> None:
