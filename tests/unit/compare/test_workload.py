@@ -23,7 +23,7 @@ from kentry.errors import (
     RecordingError,
     UserError,
 )
-from kentry.results.document import dump
+from kentry.results.document import dump, read_document
 from kentry.results.recording import CaseResult, Metric
 from kentry.results.workload import ENTRY as ENTRY_CASE
 from kentry.results.workload import (
@@ -36,11 +36,7 @@ from kentry.results.workload import (
     read_workload,
     write_workload,
 )
-from kentry.results.workload_comparison import (
-    KindDelta,
-    WorkloadComparison,
-    read_workload_comparison,
-)
+from kentry.results.workload_comparison import KindDelta, WorkloadComparison
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from tests import ROOT
 from tests.builders import recording, validate
@@ -251,11 +247,10 @@ def test_a_comparison_is_read_back(real: Workload, tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text(dump(found))
     validate(msgspec.json.decode(file.read_bytes()), "workload-comparison-1")
-    assert read_workload_comparison(file) == found
-    assert read_workload_comparison(GOLDEN / "workload.json") is None
+    assert read_document(file, WorkloadComparison, "") == found
     file.write_text(dump(found).replace("workload-comparison/1", "workload-comparison/2"))
     with pytest.raises(RecordingError):
-        read_workload_comparison(file)
+        read_document(file, WorkloadComparison, "")
 
 
 def test_the_command_and_its_exit_code(
