@@ -17,9 +17,7 @@ from kentry.vector import engine, policies
 from kentry.vector.replay import ActCounts, ActPair, check, prepare, prices, replay
 from kentry.vector.trace import VectorTrace
 from tests.unit.vector.kernel_models import (
-    OTHER_FAULT,
     RISCV_TRAP,
-    SVE_TRAP,
     X86,
     Arm64,
     Arm64Flushing,
@@ -31,6 +29,7 @@ from tests.unit.vector.kernel_models import (
     trace_of,
     traces,
 )
+from tests.unit.vector.traces import PAGE_FAULT, SVE_TRAP
 
 
 @pytest.mark.parametrize(
@@ -96,12 +95,6 @@ def test_the_break_even_is_a_trap_and_its_drop_over_a_flush() -> None:
 
 E = Event
 BOOKKEEPING = ("calls", "returns", "open_return")
-MODELS: dict[tuple[str, str], type[Model]] = {
-    ("arm64", "6.12.117"): Arm64,
-    ("arm64", "7.3.4"): Arm64Flushing,
-    ("riscv64", "6.12.117"): RiscV,
-    ("x86_64", "6.12.117"): X86,
-}
 
 
 def acts(counts: ActCounts) -> Counter[tuple[int, str]]:
@@ -119,17 +112,12 @@ def done(
     rows: list[Row],
     policy: str = "drop-on-load",
     arch: str = "arm64",
-    release: str = "6.12.117",
-    task: int = 1,
+    hz: int | None = None,
     costs: Mapping[str, float] | None = None,
 ) -> dict[str, int]:
-    """The acts of one task under a policy, as a dict."""
-    counts = replay(prepare(trace_of(rows, arch, release)), policy, costs)
-    return {
-        column: int(value)
-        for column, value in zip(COLUMNS, counts.values[task], strict=True)
-        if value and column not in BOOKKEEPING
-    }
+    """The acts of task 1 under a policy."""
+    counts = acts(replay(prepare(trace_of(rows, arch, hz=hz)), policy, costs))
+    return {column: times for (task, column), times in counts.items() if task == 1}
 
 
 def always(point: str) -> Decide:
@@ -159,30 +147,25 @@ DECISIONS = {
 }
 
 
-@given(
-    data=st.data(),
-    release=st.sampled_from(["6.12.117", "7.3.4"]),
-    policy=st.sampled_from(sorted(DECISIONS)),
+@pytest.mark.parametrize(
+    ("model", "made", "decisions"),
+    [
+        (Arm64, traces("arm64"), DECISIONS),
+        (Arm64Flushing, traces("arm64", "7.3.4"), DECISIONS),
+        (RiscV, traces("riscv64"), {"discard": never}),
+        (RiscV, traces("riscv64", signals=False), DECISIONS),
+        (X86, traces("x86_64"), {"eager": never}),
+    ],
 )
-def test_arm64_is_as_its_kernel_is(data: st.DataObject, release: str, policy: str) -> None:
-    trace = data.draw(traces("arm64", release))
-    model = MODELS["arm64", release](DECISIONS[policy])
-    assert acts(replay(prepare(trace), policy)) == model.run(trace)
-
-
-@given(trace=traces("riscv64"))
-def test_riscv_is_as_its_kernel_is(trace: VectorTrace) -> None:
-    assert acts(replay(prepare(trace), "discard")) == RiscV(never).run(trace)
-
-
-@given(trace=traces("riscv64", signals=False), policy=st.sampled_from(sorted(DECISIONS)))
-def test_riscv_with_vs_turned_off(trace: VectorTrace, policy: str) -> None:
-    assert acts(replay(prepare(trace), policy)) == RiscV(DECISIONS[policy]).run(trace)
-
-
-@given(trace=traces("x86_64"))
-def test_x86_is_as_its_kernel_is(trace: VectorTrace) -> None:
-    assert acts(replay(prepare(trace), "eager")) == X86(never).run(trace)
+@given(data=st.data())
+def test_each_kernel_is_as_its_source_is(
+    model: type[Model],
+    made: st.SearchStrategy[VectorTrace],
+    decisions: Mapping[str, Decide],
+    data: st.DataObject,
+) -> None:
+    trace, policy = data.draw(made), data.draw(st.sampled_from(sorted(decisions)))
+    assert acts(replay(prepare(trace), policy)) == model(decisions[policy]).run(trace)
 
 
 TRAP = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, SVE_TRAP), (E.EXIT, 1), (E.USE, 1, 1)]
@@ -199,7 +182,7 @@ BLOCKING = [(E.SYSCALL, 1), *AWAY]
 
 
 def test_a_fault_of_another_class_is_no_trap() -> None:
-    rows = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, OTHER_FAULT), (E.EXIT, 1)]
+    rows = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, PAGE_FAULT), (E.EXIT, 1)]
     (use,) = np.flatnonzero(prepare(trace_of(rows)).code == engine.USE)
     assert use == 1
     assert done(rows)["trap"] == 1
@@ -238,20 +221,20 @@ def timed(gap_ns: int) -> list[Row]:
     ]
 
 
-@pytest.mark.parametrize(("gap", "dropped"), [(2_000_000, False), (2_000_001, True)])
-def test_a_timeout_is_over_when_its_time_is_exceeded(gap: int, dropped: bool) -> None:
-    assert ("drop" in done(timed(gap), "timeout:2ms")) is dropped
-    assert ("kept_load" in done(timed(gap), "timeout:2ms")) is not dropped
-
-
-@pytest.mark.parametrize(("gap", "dropped"), [(10_999_999, False), (11_000_000, True)])
-def test_a_kernels_time_is_in_jiffies(gap: int, dropped: bool) -> None:
-    # 250 Hz: the trap is in jiffy 0, so a time of 2 ms (a jiffy) is over in jiffy 2, at 8 ms,
-    # and one of 5 ms (two) in jiffy 3, at 12 ms.
-    prepared = prepare(trace_of(timed(gap), hz=250))
-    assert bool(replay(prepared, "timeout:5ms").of("drop").any()) is dropped
-    exact = prepare(trace_of(timed(gap)))
-    assert replay(exact, "timeout:5ms").of("drop").any()
+@pytest.mark.parametrize(
+    ("hz", "timeout", "gap", "dropped"),
+    [
+        *((None, "2ms", 2_000_000, False), (None, "2ms", 2_000_001, True)),
+        # The trap is in jiffy 0 of 4 ms, so a time of 5 ms (two jiffies) is over in jiffy 3.
+        *((250, "5ms", 10_999_999, False), (250, "5ms", 11_000_000, True)),
+        (None, "5ms", 10_999_999, True),
+    ],
+)
+def test_a_timeout_is_over_when_its_time_is_exceeded(
+    hz: int | None, timeout: str, gap: int, dropped: bool
+) -> None:
+    found = done(timed(gap), f"timeout:{timeout}", hz=hz)
+    assert ("drop" in found, "kept_load" in found) == (dropped, not dropped)
 
 
 @pytest.mark.parametrize(("ns", "dropped"), [(3_000_000, False), (3_000_001, True)])

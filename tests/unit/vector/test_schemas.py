@@ -18,7 +18,6 @@ from tests import ROOT
 from tests.builders import validate
 from tests.unit.vector.traces import META, SVE_TRAP, Row, save, trace_of
 
-SCHEMAS = ROOT / "schema"
 NS = 10**6
 
 

@@ -174,18 +174,13 @@ def test_forbidden_metadata_is_an_error(
     assert "\n" not in caught.value.sentence
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"{}", b"PAR1" * 20, bytes(1000)])
-def test_a_foreign_file_is_an_error(tmp_path: Path, data: bytes) -> None:
-    file = tmp_path / "foreign"
-    file.write_bytes(data)
-    with pytest.raises(UserError, match="foreign"):
-        read_trace(file)
-
-
-def test_parquet_that_is_no_trace_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "table.parquet"
-    pq.write_table(pa.table({"a": [1]}), file)
-    for path in (file, tmp_path / "none", tmp_path):
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"{}", b"PAR1" * 20, bytes(1000), None])
+def test_a_foreign_file_is_an_error(file: Path, data: bytes | None) -> None:
+    if data is None:
+        pq.write_table(pa.table({"a": [1]}), file)
+    else:
+        file.write_bytes(data)
+    for path in (file, file.with_name("none"), file.parent):
         with pytest.raises(UserError, match=path.name):
             read_trace(path)
 
@@ -209,10 +204,9 @@ def test_control_characters_in_names_are_not_written(file: Path) -> None:
 
 
 def test_a_trace_of_more_events_than_memory_holds_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "trace.parquet"
-    write_trace(file, SAMPLE.meta, list(SAMPLE.tasks), [columns_of(SAMPLE)])
+    save(file, SAMPLE)
     monkeypatch.setattr("kentry.vector.trace._MOST_EVENTS", 1)
     with pytest.raises(UserError):
         read_trace(file)

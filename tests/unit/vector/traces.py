@@ -31,7 +31,7 @@ META: dict[str, Any] = {
 Row = tuple[Event, int, int, int]
 
 
-def trace_of(rows: Sequence[Row], tasks: int = 4, **meta: Any) -> VectorTrace:
+def trace_of(rows: Sequence[tuple[int, int, int, int]], tasks: int = 4, **meta: Any) -> VectorTrace:
     """A trace of (event, task, ns, arg); as many instructions as nanoseconds."""
     event, task, ns, arg = zip(*rows, strict=True) if rows else ([], [], [], [])
     columns = {"event": event, "task": task, "instructions": ns, "ns": ns, "arg": arg}
