@@ -82,31 +82,6 @@ def test_no_policy_that_gives_access_by_traps_is_cheaper(
         assert (best.of(column) == other.of(column)).all()
 
 
-def used_then_called(gaps: list[int]) -> VectorTrace:
-    """A use, so many calls, a use, and so on; always the one task, never switched out."""
-    rows: list[Row] = [(E.EXIT, 1)]
-    for gap in gaps:
-        rows += [(E.USE, 1, 1), *((E.SYSCALL, 1), (E.EXIT, 1)) * gap]
-    return trace_of(rows)
-
-
-@pytest.mark.parametrize(
-    ("gaps", "least"),
-    [
-        # A trap of 10, flushes of 1: gaps above ten calls are worth a drop, and the last is.
-        ([5, 5, 5], 10 + 5 + 5),
-        ([30], 10),
-        ([30, 30, 1], 30),
-        ([5, 30, 9, 11, 4], 10 + 5 + 10 + 9 + 10),
-    ],
-)
-def test_known_optima(gaps: list[int], least: float) -> None:
-    costs = {"trap": 10.0, "flush": 1.0, "drop": 0.0, "small_restore": 0.0}
-    assert optimal(prepare(used_then_called(gaps)), costs).cost(costs).sum() == least
-    with pytest.raises(UserError, match="'optimal'"):
-        replay(prepare(used_then_called(gaps)), "optimal")
-
-
 COSTS = {"trap": 20.0, "drop": 0.0, "flush": 1.0, "small_save": 0.0, "small_restore": 0.0}
 MS = 10**6
 
@@ -144,8 +119,11 @@ def test_a_sweep_has_values_of_its_own(family: str, first: int, last: int) -> No
 
 @pytest.mark.parametrize("family", ["keep", "nonsense"])
 def test_a_policy_without_a_value_to_sweep_is_an_error(family: str) -> None:
+    prepared = prepare(paced(1, 1, 1))
     with pytest.raises(UserError, match=family):
-        sweep(prepare(paced(1, 1, 1)), family, COSTS, [1])
+        sweep(prepared, family, COSTS, [1])
+    with pytest.raises(UserError, match="'optimal'"):
+        replay(prepared, "optimal")
 
 
 def advice_for(traces: list[VectorTrace], family: str, values: list[int]) -> Recommendation:

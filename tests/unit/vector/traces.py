@@ -44,6 +44,18 @@ def trace_of(rows: Sequence[tuple[int, int, int, int]], tasks: int = 4, **meta: 
     )
 
 
+def run(*events: Event | tuple[Event, int], task: int = 1) -> list[Row]:
+    """Rows of one task, 10 ns apart; an event is alone or with its arg."""
+    pairs = [event if isinstance(event, tuple) else (event, 0) for event in events]
+    return [(event, task, 10 * i, arg) for i, (event, arg) in enumerate(pairs)]
+
+
+# A use while access is off: the trap, the kernel's part, the retry.
+TRAPPED: tuple[Event | tuple[Event, int], ...] = (
+    *((Event.USE, 1), (Event.FAULT, SVE_TRAP), Event.SEEN_TRAP, Event.EXIT, (Event.USE, 5)),
+)
+
+
 def random_rows(size: int, tasks: int = 4, seed: int = 1) -> list[Row]:
     """Rows that are no run of any kernel, but that a file must keep."""
     generator = random.Random(seed)
