@@ -22,7 +22,7 @@ from os import cpu_count
 from os.path import commonprefix
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct
@@ -45,6 +45,7 @@ from kentry.results.estimate import (
     LeftOut,
     Limit,
     Share,
+    Why,
 )
 from kentry.results.recording import CaseResult, Instruction, Recording
 
@@ -94,9 +95,6 @@ _PASSES = 100
 _MOST_STEADY = 10_000
 # A bound that is within a tenth of the steady pass limits it.
 _LIMITS = 0.9
-
-Why = Literal["entry", "system", "unknown"]
-
 
 # What is left out of a stream: its name, and why.
 _Left = tuple[str, Why]
@@ -233,7 +231,8 @@ class _Core:
             left=tuple(
                 LeftOut(name, times, why, *((cost.low, cost.high, cost.source) if cost else ()))
                 for (name, why), times in sorted(
-                    counted.items(), key=lambda item: (_ORDER[item[0][1]], -item[1], item[0][0])
+                    counted.items(),
+                    key=lambda item: (_ORDER.index(item[0][1]), -item[1], item[0][0]),
                 )
                 for cost in [figures[name]]
             ),
@@ -299,7 +298,7 @@ class _Core:
         return self.models.analyser.region(self.models.arch, self.name, stream, *options)
 
 
-_ORDER = {ENTRY: 0, SYSTEM: 1, UNKNOWN: 2}
+_ORDER = get_args(Why)
 _Row = tuple[int, list[Figure | None]]
 
 

@@ -33,6 +33,8 @@ from kentry.results.recording import Command, OnTarget, Pair
 USER, SYSCALL, FAULT, INTERRUPT, BIRTH = "user", "syscall", "fault", "interrupt", "birth"
 KERNEL_FAULT, KERNEL_INTERRUPT = "kernel-fault", "kernel-interrupt"
 KTHREADS, IDLE, OTHERS, FIRMWARE = "kernel-threads", "idle", "other-tasks", "firmware"
+_Entry = Literal["syscall", "fault", "interrupt", "birth", "kernel-fault", "kernel-interrupt"]
+What = Literal["user", _Entry, "kernel-threads", "idle", "other-tasks", "firmware"]
 
 # The program's own ways into the kernel.
 ENTRIES = (SYSCALL, FAULT, INTERRUPT, BIRTH)
@@ -51,19 +53,7 @@ ALL, OF_KERNEL = "instructions", "kernel_instructions"
 class Row(Struct, frozen=True, kw_only=True):
     """What instructions were spent at: a kind of entry, or something that is no entry."""
 
-    what: Literal[
-        "user",
-        "syscall",
-        "fault",
-        "interrupt",
-        "birth",
-        "kernel-fault",
-        "kernel-interrupt",
-        "kernel-threads",
-        "idle",
-        "other-tasks",
-        "firmware",
-    ]
+    what: What
     name: Annotated[
         str,
         about(
