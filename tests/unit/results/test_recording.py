@@ -37,15 +37,6 @@ SAMPLE = recording(
 )
 
 
-def with_source_lines() -> Recording:
-    """The sample, its second instruction inlined and its third of no known line."""
-    own, outer = SourceLine("include/a.h", 7, "inner"), SourceLine("init/main.c", 9, "el0_svc")
-    found = recording({"getppid": [("el0_svc", 40)]})
-    for place, lines in enumerate([(outer,), (own, outer), ()]):
-        found.code[place] = found.code[place]._replace(source_lines=lines)
-    return found
-
-
 EVENTS = (
     VectorEvent("discard", "syscall", "do_trap_ecall_u", 10),
     VectorEvent("save", "user copy", "kernel_vector_begin", 1),
@@ -68,7 +59,11 @@ TIMES = timed({"getppid": 78.4, "getppid+vec=1/10+extra=1/20": 80.0}, groups=2)
 NS = TIMES.cases[0].noisy["ns"]
 # Calls that were timed one by one keep what their clock took.
 SINGLY = replace(NS, samples=(replace(NS.samples[0], blocks=0, empties=(20, 21.5)),))
-LINES = with_source_lines()
+LINES = recording({"getppid": [("el0_svc", 40)]})
+# The second instruction was inlined, and those from the third on are of no known line.
+INNER, OUTER = SourceLine("include/a.h", 7, "inner"), SourceLine("init/main.c", 9, "el0_svc")
+LINES.code[0] = LINES.code[0]._replace(source_lines=(OUTER,))
+LINES.code[1] = LINES.code[1]._replace(source_lines=(INNER, OUTER))
 TABLES = recording({"getppid": [("el0_svc", 40)]})
 TABLES.code[1] = TABLES.code[1]._replace(tables=(".altinstructions", "__jump_table"))
 TABLES.code[3] = TABLES.code[3]._replace(tables=("__jump_table",))

@@ -180,14 +180,6 @@ AWAY = [
 BLOCKING = [(E.SYSCALL, 1), *AWAY]
 
 
-def signalled(entry: Event) -> list[Row]:
-    return [
-        *TRAP,
-        *((entry, 1), (E.SIGNAL, 1), (E.EXIT, 1)),
-        *((E.SYSCALL, 1), (E.SIGRETURN, 1), (E.EXIT, 1), (E.USE, 1, 1)),
-    ]
-
-
 def test_eager_needs_no_trap_and_clears_at_each_call() -> None:
     assert done([*TRAP, *BLOCKING], "eager") == {
         "small_restore": 2,
@@ -362,8 +354,9 @@ def test_what_is_loaded_in_a_call_is_saved_as_a_whole() -> None:
     assert done([*trap, *away], "keep")["save"] == 1
     assert done([*trap, *away], "drop-on-load")["small_save"] == 2
     # So it is behind a sigreturn, which loads in the call.
-    returned = signalled(E.INTERRUPT)[:-2]
-    assert done([*returned, (E.SWITCH_PREEMPTED, 1, 2)], "keep")["save"] == 2
+    signalled = [*TRAP, (E.INTERRUPT, 1), (E.SIGNAL, 1), (E.EXIT, 1)]
+    returned = [*signalled, (E.SYSCALL, 1), (E.SIGRETURN, 1), (E.SWITCH_PREEMPTED, 1, 2)]
+    assert done(returned, "keep")["save"] == 2
 
 
 def test_a_difference_says_which_act_of_which_task() -> None:
