@@ -82,6 +82,12 @@ def test_no_policy_that_gives_access_by_traps_is_cheaper(
         assert (best.of(column) == other.of(column)).all()
 
 
+def test_a_load_before_another_switch_is_no_return() -> None:
+    away = [(E.SWITCH_BLOCKED, 1, 2), (E.EXIT, 2), (E.INTERRUPT, 2), (E.SWITCH_PREEMPTED, 2, 1)]
+    rows = [(E.EXIT, 1), (E.SYSCALL, 1), *away, (E.SEEN_SMALL_RESTORE, 1), *away, (E.EXIT, 1)]
+    assert optimal(prepare(trace_of(rows)), COSTS).of("returns").tolist() == [0, 2, 2]
+
+
 COSTS = {"trap": 20.0, "drop": 0.0, "flush": 1.0, "small_save": 0.0, "small_restore": 0.0}
 MS = 10**6
 
