@@ -33,6 +33,7 @@ import msgspec
 import tomli_w
 from msgspec import Meta
 
+from kentry.arch import mechanism
 from kentry.errors import UserError, did_you_mean
 from kentry.host.toml import MOST_BYTES, parse_toml
 
@@ -48,27 +49,12 @@ INSTRUCTIONS: Unit = "instructions"
 # nobody has published one.
 Assumption = Literal["measured", "published", "counted", "derived", "assumed"]
 
-# What a kernel does to vector state, as policies count it.
-ACTS = {
-    "syscall": "a system call that does nothing, by a task without vector state: for scale",
-    "trap": "a use while the unit is off for the task, from exception entry to return;"
-    " what is flushed or bound in it is part of it",
-    "trap_flush": "what a trap clears, if it is not to be in the trap's own figure",
-    "flush": "live state cleared at a system call (arm64), or filled with ones (riscv64)",
-    "drop": "the unit turned off for a task because a policy decided so",
-    "save": "the whole vector state stored",
-    "restore": "the whole vector state loaded",
-    "small_save": "only what floating point shares stored (arm64 FPSIMD)",
-    "small_restore": "only what floating point shares loaded (arm64 FPSIMD)",
-    "kept_load": "what keeping SVE on at an FPSIMD-only load adds to it: P and FFR cleared",
-    "open_exit": "the unit turned on for a task on its way back to user space",
-    "initial_restore": "the registers set to what a system call leaves, instead of a restore",
-    "smstop": "streaming mode left at a system call",
-    "sme_trap": "a use of SME while it is off for the task, from exception entry to return",
-    "za_save": "ZA stored",
-    "za_restore": "ZA loaded",
-    "ipi": "an interrupt sent to a core because a task that it runs may have SME state",
-}
+# What a kernel does to vector state, as policies count it.  A trap is from exception entry to
+# return, with what is flushed or bound in it; a flush clears live state at a system call (arm64),
+# or fills it with ones (riscv64); "small" is what floating point shares (arm64's FPSIMD).  Beside
+# it: a system call that does nothing, by a task without vector state, for scale; and an interrupt
+# sent to a core because a task that it runs may have SME state.
+ACTS = ("syscall", *mechanism.ACTS, "ipi")
 Act = Annotated[str, Meta(pattern=f"^({'|'.join(ACTS)})$")]
 
 # A cost is finite and not negative.

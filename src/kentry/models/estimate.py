@@ -22,7 +22,7 @@ from os import cpu_count
 from os.path import commonprefix
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct
@@ -45,6 +45,7 @@ from kentry.results.estimate import (
     LeftOut,
     Limit,
     Share,
+    Why,
 )
 from kentry.results.recording import CaseResult, Instruction, Recording
 
@@ -95,9 +96,6 @@ _MOST_STEADY = 10_000
 # A bound that is within a tenth of the steady pass limits it.
 _LIMITS = 0.9
 
-Why = Literal["entry", "system", "unknown"]
-
-
 # What is left out of a stream: its name, and why.
 _Left = tuple[str, Why]
 
@@ -115,7 +113,7 @@ class Models:
         chosen = [case for case in recording.cases if names is None or case.name in names]
         estimates = self.estimate(recording, chosen)
         cases = [
-            replace(case, estimates=estimates[case.name]) if case.name in estimates else case
+            replace(case, estimates=estimates.get(case.name, case.estimates))
             for case in recording.cases
         ]
         errors, core = [100 * error for error in accuracy().errors], accuracy().core
@@ -151,12 +149,11 @@ class Models:
         labels = {name: self._labels(path, name) for name, path in paths.items()}
         with ThreadPoolExecutor(cpu_count()) as pool:
             cores = list(pool.map(lambda core: self._core(core, codes), self.cores))
-            jobs = [(name, core) for name in paths for core in cores]
-            estimates = list(pool.map(lambda job: job[1].run(paths[job[0]], labels[job[0]]), jobs))
-        return {
-            name: tuple(own for (case, _), own in zip(jobs, estimates, strict=True) if case == name)
-            for name in paths
-        }
+            jobs = {
+                name: [pool.submit(core.run, path, labels[name]) for core in cores]
+                for name, path in paths.items()
+            }
+            return {name: tuple(job.result() for job in own) for name, own in jobs.items()}
 
     def _labels(self, path: Sequence[Instruction], case: str) -> list[tuple[str, str]]:
         """Labels instructions by their part of the entry; a call's first by what entered, too."""
@@ -165,13 +162,9 @@ class Models:
         for call in split_calls(path):
             phases = parts(call, self.arch)
             # In these it is known what entered; a page fault is an exception.
-            before = [
-                insn
-                for part in phases
-                if part.name in ("entry", "dispatch")
-                for insn in part.instructions
-            ]
-            excepted = any(self.arch.llvm.exceptions.fullmatch(insn.function) for insn in before)
+            before = [part for part in phases if part.name in ("entry", "dispatch")]
+            functions = {insn.function for part in before for insn in part.instructions}
+            excepted = any(map(self.arch.llvm.exceptions.fullmatch, functions))
             entry = "exception" if excepted else named or self.arch.entries[0]
             names = [part.name for part in phases for _ in part.instructions]
             labels += [(name, entry if not n else "") for n, name in enumerate(names)]
@@ -217,10 +210,9 @@ class _Core:
         own = iter(cycles)
         spent = [0 if out else next(own) for _, out in steps]
         # The entry instruction is in user space; its cost is put to the first of the kernel's.
-        entered: list[list[_Left]] = [[(entry, ENTRY)] if entry else [] for _, entry in labels]
-        left = [
-            [*row, *([out] if out else [])] for row, (_, out) in zip(entered, steps, strict=True)
-        ]
+        entered: list[_Left | None] = [(entry, ENTRY) if entry else None for _, entry in labels]
+        outs = (out for _, out in steps)
+        left = [list(filter(None, pair)) for pair in zip(entered, outs, strict=True)]
         counted = Counter(item for row in left for item in row)
         of = self.prices.get
         figures = {name: of(name) or of(name.partition(" ")[0]) for name, _ in counted}
@@ -239,7 +231,8 @@ class _Core:
             left=tuple(
                 LeftOut(name, times, why, *((cost.low, cost.high, cost.source) if cost else ()))
                 for (name, why), times in sorted(
-                    counted.items(), key=lambda item: (_ORDER[item[0][1]], -item[1], item[0][0])
+                    counted.items(),
+                    key=lambda item: (_ORDER.index(item[0][1]), -item[1], item[0][0]),
                 )
                 for cost in [figures[name]]
             ),
@@ -305,7 +298,7 @@ class _Core:
         return self.models.analyser.region(self.models.arch, self.name, stream, *options)
 
 
-_ORDER = {ENTRY: 0, SYSTEM: 1, UNKNOWN: 2}
+_ORDER = get_args(Why)
 _Row = tuple[int, list[Figure | None]]
 
 

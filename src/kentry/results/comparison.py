@@ -80,35 +80,31 @@ class Renamed(Struct, frozen=True):
         return f"{after[0]}{' + ...' * (len(after) > 1)} <- {gone[0]}{' + ...' * (len(gone) > 1)}"
 
 
-class FunctionDelta(Struct, frozen=True):
+class _Delta(Struct, frozen=True):
+    name: str
+    old: Count
+    new: Count
+    delta: int = 0
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "delta", self.new - self.old)
+
+
+class FunctionDelta(_Delta, frozen=True):
     """A function's instructions in the modal path, on each side; `delta` is new less old.
 
     Functions that were renamed, inlined or split are one row together.
     """
 
-    name: str
-    old: Count
-    new: Count
-    delta: int = 0
     renamed: Annotated[
         Renamed | UnsetType, about("Where the row is several functions: which, on each side")
     ] = UNSET
 
-    def __post_init__(self) -> None:
-        force_setattr(self, "delta", self.new - self.old)
 
-
-class PurposeDelta(Struct, frozen=True):
+class PurposeDelta(_Delta, frozen=True):
     """A part or a reason: its instructions in the modal path on each side, and the sources."""
 
-    name: str
-    old: Count
-    new: Count
-    delta: int = 0
     sources: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        force_setattr(self, "delta", self.new - self.old)
 
 
 class CallsDelta(Struct, frozen=True):
@@ -125,7 +121,7 @@ class CallsDelta(Struct, frozen=True):
         force_setattr(self, "delta", self.new - self.old)
 
 
-def check_sum(what: str, rows: Sequence[FunctionDelta | PurposeDelta], delta: Real) -> None:
+def check_sum(what: str, rows: Sequence[_Delta], delta: Real) -> None:
     """ContradictionError where rows, if there are some, do not add up to the change of `what`."""
     if rows and (total := sum(row.delta for row in rows)) != delta:
         raise ContradictionError(f"{what} changes by {delta:+}, its parts by {total:+}")

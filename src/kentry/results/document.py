@@ -182,6 +182,12 @@ def checksum_of(document: dict[str, Any]) -> str:
     return sha256(msgspec.json.encode(document, order="deterministic")).hexdigest()
 
 
+def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns a document with a checksum of its content, which the reader compares."""
+    first = {"schema": document["schema"], "tool": document["tool"]}
+    return first | {"checksum": checksum_of(document)} | document
+
+
 def to_json(value: Any) -> Any:
     """Returns a struct, or structs in lists and dicts, as the lists, dicts and scalars of JSON."""
     if isinstance(value, Struct):

@@ -10,9 +10,10 @@ from msgspec import Meta, Struct
 from kentry.results.document import OMITTED, Count, Number, Positive, about
 
 # Why an instruction was left out of the model's stream.
-ENTRY: Literal["entry"] = "entry"
-SYSTEM: Literal["system"] = "system"
-UNKNOWN: Literal["unknown"] = "unknown"
+Why = Literal["entry", "system", "unknown"]
+ENTRY: Why = "entry"
+SYSTEM: Why = "system"
+UNKNOWN: Why = "unknown"
 
 # What can limit a path, beside a port, which has the model's name.
 FRONT_END = "front end"
@@ -38,7 +39,7 @@ class LeftOut(Struct, frozen=True):
     name: str
     times: Positive
     why: Annotated[
-        Literal["entry", "system", "unknown"],
+        Why,
         about(
             "What enters the kernel, which no path has; an instruction of the system,"
             " which no model prices; one that this model does not know"

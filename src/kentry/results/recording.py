@@ -33,9 +33,9 @@ from kentry.results.document import (
     Number,
     Positive,
     about,
-    checksum_of,
     dump,
     read_document,
+    with_checksum,
 )
 from kentry.results.document import (
     to_json as structs_to_json,
@@ -791,10 +791,8 @@ def write_recording(recording: Recording, file: Path) -> None:
 
 
 def to_file(recording: Recording) -> dict[str, Any]:
-    """Returns the recording as JSON with a checksum, which the reader compares."""
-    document = to_json(recording)
-    first = {"schema": document["schema"], "tool": document["tool"]}
-    return first | {"checksum": checksum_of(document)} | document
+    """Returns the recording as JSON with a checksum."""
+    return with_checksum(to_json(recording))
 
 
 # The keys of a recording and of a case in the order in which they are written.

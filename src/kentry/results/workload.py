@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
-from msgspec.structs import replace
 
 from kentry import __version__
 from kentry.errors import ContradictionError
@@ -23,10 +22,10 @@ from kentry.results.document import (
     Hash,
     Positive,
     about,
-    checksum_of,
     dump,
     read_document,
     to_json,
+    with_checksum,
 )
 from kentry.results.recording import Command, OnTarget, Pair
 
@@ -34,6 +33,8 @@ from kentry.results.recording import Command, OnTarget, Pair
 USER, SYSCALL, FAULT, INTERRUPT, BIRTH = "user", "syscall", "fault", "interrupt", "birth"
 KERNEL_FAULT, KERNEL_INTERRUPT = "kernel-fault", "kernel-interrupt"
 KTHREADS, IDLE, OTHERS, FIRMWARE = "kernel-threads", "idle", "other-tasks", "firmware"
+_Entry = Literal["syscall", "fault", "interrupt", "birth", "kernel-fault", "kernel-interrupt"]
+What = Literal["user", _Entry, "kernel-threads", "idle", "other-tasks", "firmware"]
 
 # The program's own ways into the kernel.
 ENTRIES = (SYSCALL, FAULT, INTERRUPT, BIRTH)
@@ -52,19 +53,7 @@ ALL, OF_KERNEL = "instructions", "kernel_instructions"
 class Row(Struct, frozen=True, kw_only=True):
     """What instructions were spent at: a kind of entry, or something that is no entry."""
 
-    what: Literal[
-        "user",
-        "syscall",
-        "fault",
-        "interrupt",
-        "birth",
-        "kernel-fault",
-        "kernel-interrupt",
-        "kernel-threads",
-        "idle",
-        "other-tasks",
-        "firmware",
-    ]
+    what: What
     name: Annotated[
         str,
         about(
@@ -223,10 +212,8 @@ def write_workload(workload: Workload, file: Path) -> None:
 
 
 def to_file(workload: Workload) -> dict[str, Any]:
-    """The workload as JSON with a checksum, which the reader compares."""
-    document: dict[str, Any] = to_json(replace(workload, checksum=UNSET))
-    first = {"schema": document["schema"], "tool": document["tool"]}
-    return first | {"checksum": checksum_of(document)} | document
+    """The workload as JSON with a checksum."""
+    return with_checksum(to_json(workload))
 
 
 def read_workload(file: Path) -> Workload:

@@ -5,7 +5,6 @@ What an entry costs is a property of the kernel, and has a verdict.  How many en
 slept in them and what interrupted is a property of the run, and has none.
 """
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Struct, field
@@ -13,7 +12,7 @@ from msgspec import Struct, field
 from kentry import __version__
 from kentry.results.caveats import Caveat
 from kentry.results.comparison import FunctionDelta, Verdict
-from kentry.results.document import Count, about, read_document, schema_of
+from kentry.results.document import Count, about
 from kentry.results.recording import Command, OnTarget
 
 
@@ -103,10 +102,3 @@ class WorkloadComparison(
     def verdicts(self) -> set[str]:
         """All that were given."""
         return {self.entry.verdict, *(kind.verdict for kind in self.kinds if kind.verdict)}
-
-
-def read_workload_comparison(file: Path) -> WorkloadComparison | None:
-    """The comparison in `file`, None where it is none; RecordingError says where it is wrong."""
-    if not schema_of(file).startswith("kentry/workload-comparison/"):
-        return None
-    return read_document(file, WorkloadComparison, "Make it again with kentry diff --json.")

@@ -46,7 +46,7 @@ ZA = 512  # SVCR.ZA
 _FRAMES_AT = 16
 _FRAMES_MASK = 0b111
 
-# kentry.vector.trace.Event, for compiled code.
+# Event's numbers (boot/task_hooks.py), for compiled code: numba sees no change of another file.
 _SYSCALL, _FAULT, _INTERRUPT, _EXIT, _USE, _USE_SME, _SVCR, _BLOCKED, _PREEMPTED = range(1, 10)
 _FORK, _EXEC, _DIE, _SIGNAL, _SIGRETURN, _KERNEL_USE, _KERNEL_END = range(10, 17)
 _SEEN_TRAP, _SEEN_FLUSH, _SEEN_RESTORE, _SEEN_SMALL_RESTORE, _SEEN_SME_TRAP = 32, 33, 36, 38, 40

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kentry import __version__
-from kentry.arch.mechanism import ACTS, VEC
+from kentry.arch.mechanism import ACTS
 from kentry.boot.task_hooks import Event
 from kentry.errors import UserError
 from kentry.models.costs import CostTable, load_costs, table_for
@@ -52,7 +52,7 @@ class TraceFile:
         return cls.of(str(file), trace, unit)
 
     @classmethod
-    def of(cls, name: str, trace: VectorTrace, unit: str = VEC) -> Self:
+    def of(cls, name: str, trace: VectorTrace, unit: str) -> Self:
         """Prepares a trace and checks its kernel's own policy; UserError as prepare()."""
         prepared = prepare(trace, unit)
         head = documents.ReplayedTrace(
@@ -88,7 +88,7 @@ def find_table(sources: Sequence[TraceFile], name: str | None) -> CostTable:
     names = [source.head.trace for source in sources]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UserError(f"{twice} is named twice.", "Name each trace once: they count the same.")
-    table = table or table_for(arches[0], lengths[0], sources[0].prepared.unit)
+    table = table or table_for(arches[0], lengths[0], sources[0].head.unit)
     if table.arch != arches[0]:
         raise UserError(
             f"The cost table {table.name} is of {table.arch}, the trace of {arches[0]}.",

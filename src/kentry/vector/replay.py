@@ -57,7 +57,6 @@ class Prepared:
     tick: int
     seconds: float
     mechanism: Mechanism
-    unit: str
     bits: Ints
     owner: int
 
@@ -129,7 +128,7 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
     rows = (code, trace.task[row].astype(np.int32), trace.arg[row].astype(np.int32), ns // tick)
     first, is_open = _task_in_user_mode(trace)
     bits = engine.beginning(tasks, first, is_open, mechanism)
-    return Prepared(*rows, tick, seconds, mechanism, unit, bits, first)
+    return Prepared(*rows, tick, seconds, mechanism, bits, first)
 
 
 def _task_in_user_mode(trace: VectorTrace) -> tuple[int, bool]:

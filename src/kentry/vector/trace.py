@@ -157,11 +157,10 @@ def write_trace(
     meta: Mapping[str, Any],
     tasks: Sequence[Task],
     parts: Iterable[Sequence[npt.ArrayLike]],
-) -> int:
-    """Writes a trace whole or not at all; `tasks` may grow with the parts; returns the rows."""
+) -> None:
+    """Writes a trace whole or not at all; `tasks` may grow with the parts."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is not a file.", "Name a file for the trace with -o.")
-    rows = 0
     with (
         whole_file(path) as file,
         pq.ParquetWriter(
@@ -180,7 +179,6 @@ def write_trace(
                 np.asarray(data, kind) for data, kind in zip(part, COLUMNS.values(), strict=True)
             ]
             writer.write_table(pa.table(arrays, schema=_ARROW), row_group_size=_ROW_GROUP)
-            rows += len(arrays[0])
         document = {
             **_printable(msgspec.to_builtins(dict(meta)), "\n"),
             "schema": SCHEMA,
@@ -189,7 +187,6 @@ def write_trace(
             "tasks": _printable(msgspec.to_builtins(list(tasks))),
         }
         writer.add_key_value_metadata({METADATA_KEY: msgspec.json.encode(document)})
-    return rows
 
 
 def _printable(value: Any, kept: str = "") -> Any:

@@ -17,7 +17,7 @@ from kentry.compare.workload import compare_workloads, whole_boots
 from kentry.count import workload_cache
 from kentry.count.program import program_recording
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE, EXIT_REGRESSION, RecordingError, UserError
-from kentry.results.document import dump
+from kentry.results.document import dump, read_document
 from kentry.results.recording import CaseResult, Metric
 from kentry.results.workload import ENTRY as ENTRY_CASE
 from kentry.results.workload import (
@@ -30,11 +30,7 @@ from kentry.results.workload import (
     read_workload,
     write_workload,
 )
-from kentry.results.workload_comparison import (
-    KindDelta,
-    WorkloadComparison,
-    read_workload_comparison,
-)
+from kentry.results.workload_comparison import KindDelta, WorkloadComparison
 from kentry.stats.exact import BETTER, SAME, UNDECIDED, WORSE
 from tests import ROOT
 from tests.builders import recording, validate
@@ -244,11 +240,10 @@ def test_a_comparison_is_read_back(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text(dump(found))
     validate(msgspec.json.decode(file.read_bytes()), "workload-comparison-1")
-    assert read_workload_comparison(file) == found
-    assert read_workload_comparison(GOLDEN / "workload.json") is None
+    assert read_document(file, WorkloadComparison, "") == found
     file.write_text(dump(found).replace("workload-comparison/1", "workload-comparison/2"))
     with pytest.raises(RecordingError):
-        read_workload_comparison(file)
+        read_document(file, WorkloadComparison, "")
 
 
 def test_the_command_and_its_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

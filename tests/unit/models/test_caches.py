@@ -55,14 +55,6 @@ def test_a_line_and_a_page_are_missed_once_and_found_again() -> None:
     assert found.cold == (1, 1, 1, 1, 1)
 
 
-def test_the_line_used_longest_ago_is_replaced() -> None:
-    """Three lines in a set of two ways: each replaces the one that is needed next."""
-    in_turn = [Access(0, address, 8, False) for address in (0, 64, 128) * 2]
-    assert misses(instructions(0), in_turn, SMALL).cold[1] == 6
-    again = [Access(0, address, 8, False) for address in (0, 64, 0, 128, 0, 64)]
-    assert misses(instructions(0), again, SMALL).cold[1] == 4
-
-
 def test_a_walk_evicts_data_and_leaves_code_in_its_own_cache() -> None:
     path = instructions(*range(0, 256, 4))
     found = misses(path, [Access(n, 0x10000 + 64 * n, 8, False) for n in range(2)], SMALL)

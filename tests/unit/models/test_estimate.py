@@ -4,6 +4,7 @@
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -47,9 +48,7 @@ def _an_analyser() -> None:
 
 def recorded(rows: Rows, arch: str = "arm64", name: str = "getppid") -> Recording:
     """A recording of one case that executed these instructions, each in a function."""
-    counts: dict[str, int] = {}
-    for function, _ in rows:
-        counts[function] = counts.get(function, 0) + 1
+    counts = Counter(function for function, _ in rows)
     base = builders.recording({name: list(counts.items())}, kernel={"arch": arch})
     address = 0xFFFF800080000000
     code = []

@@ -63,6 +63,15 @@ def with_case(**changes: Any) -> Callable[[CaseResult], CaseResult]:
     return lambda case: replace(case, **changes)
 
 
+def with_path(number: int, **changes: Any) -> Callable[[CaseResult], CaseResult]:
+    def changed(case: CaseResult) -> CaseResult:
+        paths = list(case.paths)
+        paths[number] = replace(paths[number], **changes)
+        return replace(case, paths=tuple(paths))
+
+    return changed
+
+
 def with_metric(name: str, samples: tuple[tuple[int, int], ...]) -> Callable[..., CaseResult]:
     def changed(case: CaseResult) -> CaseResult:
         value = max(samples, key=lambda pair: pair[1])[0]
@@ -89,24 +98,10 @@ BROKEN = {
         with_case(contexts=(CaseContext(0, ((12, 700),), 0), CONTEXTS[1])),
         "750 710",
     ),
-    "a path": (
-        lambda case: replace(case, paths=(replace(case.paths[0], runs=((0, 11),)), case.paths[1])),
-        "12 11",
-    ),
-    "another path": (
-        lambda case: replace(case, paths=(case.paths[0], replace(case.paths[1], runs=((0, 11),)))),
-        "11 10",
-    ),
-    "windows of a path": (
-        lambda case: replace(case, paths=(replace(case.paths[0], times=900), case.paths[1])),
-        "900 840",
-    ),
-    "accesses by call": (
-        lambda case: replace(
-            case, paths=(replace(case.paths[0], accessed=((1, 0, 4, 0),)), case.paths[1])
-        ),
-        "4 8",
-    ),
+    "a path": (with_path(0, runs=((0, 11),)), "12 11"),
+    "another path": (with_path(1, runs=((0, 11),)), "11 10"),
+    "windows of a path": (with_path(0, times=900), "900 840"),
+    "accesses by call": (with_path(0, accessed=((1, 0, 4, 0),)), "4 8"),
     "windows of the user's side": (with_metric("user_instructions", ((1, 999),)), "1000 999"),
     "windows of a metric": (with_metric("stores", ((3, 63),)), "64 63"),
     "one value twice": (with_metric("loads", ((3, 32), (3, 32))), ""),

@@ -10,40 +10,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from hypothesis import strategies as st
 
 from kentry.boot.task_hooks import OF_TWO_TASKS, Event
-from kentry.vector.trace import Task, VectorTrace
+from kentry.vector.trace import VectorTrace
+from tests.unit.vector.traces import PAGE_FAULT, SVE_TRAP
+from tests.unit.vector.traces import trace_of as trace_of_columns
 
 Row = tuple[int, ...]  # event, task[, arg[, ns]]
 
-SVE_TRAP, RISCV_TRAP, OTHER_FAULT = 0x19, 2, 0x24
+RISCV_TRAP = 2
 
 
 def trace_of(
     rows: Sequence[Row], arch: str = "arm64", release: str = "6.12.117", hz: int | None = None
 ) -> VectorTrace:
     """A trace of rows; the time of one that has none is 1000 ns a row."""
-    full = [
-        (*row, *(0, 1000 * (place + 1))[len(row) - 2 :]) if len(row) < 4 else row
-        for place, row in enumerate(rows)
-    ]
-    columns = np.array(full, np.int64).reshape(-1, 4)
-    tasks = 1 + max(
-        [0, *columns[:, 1].tolist()] + [row[2] for row in full if row[0] in OF_TWO_TASKS]
-    )
+    full = [(*row, *(0, 1000 * place)[len(row) - 2 :]) for place, row in enumerate(rows, 1)]
+    tasks = 1 + max(max(row[1], row[2] if row[0] in OF_TWO_TASKS else 0) for row in full)
     policy = {"arm64": "drop-on-load", "riscv64": "discard", "x86_64": "eager"}[arch]
-    ns = columns[:, 3].astype(np.uint64)
-    return VectorTrace(
-        event=columns[:, 0].astype(np.uint8),
-        task=columns[:, 1].astype(np.uint32),
-        instructions=ns.copy(),
-        ns=ns,
-        arg=columns[:, 2].astype(np.int32),
-        tasks=tuple(Task(number, f"name{number % 2}") for number in range(tasks)),
-        meta={"arch": arch, "kernel": {"release": release}, "hz": hz, "policy": policy},
-    )
+    meta = {"arch": arch, "kernel": {"release": release}, "hz": hz, "policy": policy}
+    columns = [(event, task, ns, arg) for event, task, arg, ns in full]
+    return trace_of_columns(columns, tasks, **meta)
 
 
 @dataclass
@@ -71,11 +59,6 @@ class Thread:
     last_cpu: bool = False
 
 
-def cost_of(acts: Counter[tuple[int, str]], costs: Mapping[str, float]) -> float:
-    """What acts cost, an act without a cost nothing."""
-    return sum(times * costs.get(act, 0.0) for (_, act), times in acts.items())
-
-
 def cheapest(
     model: "type[Model]", trace: VectorTrace, costs: Mapping[str, float], most: int
 ) -> float | None:
@@ -94,7 +77,7 @@ def cheapest(
         acts = model(decide).run(trace)
         if asked > most:
             return None
-        least = min(least, cost_of(acts, costs))
+        least = min(least, sum(times * costs[act] for (_, act), times in acts.items()))
         # Those whose first decision beyond the given ones is to drop.
         open_ends += [(*given, *(False,) * place, True) for place in range(asked - len(given))]
     return least
@@ -457,7 +440,7 @@ class _Writer:
         self.ns += 10
         kind = choice // 2 % 4
         events = (Event.SYSCALL, Event.SYSCALL, Event.INTERRUPT, Event.FAULT)
-        self.put(events[kind], OTHER_FAULT if kind == 3 else 0)
+        self.put(events[kind], PAGE_FAULT if kind == 3 else 0)
         self.where[self.current] = "call" if kind < 2 else "kernel"
 
     def idle(self, choice: int) -> None:

@@ -198,17 +198,6 @@ COMMAND = "kentry record K --arch A"
 RULES = ARCHES["arm64"].vector.counting
 
 
-def with_returns(made: Recording) -> Recording:
-    """The recording, in which the last instruction of every "out" leaves the kernel."""
-    code = [
-        Instruction(insn.address, insn.code, "eret", insn.function, insn.offset)
-        if insn.function == "out"
-        else insn
-        for insn in made.code
-    ]
-    return replace(made, code=code)
-
-
 def entry(*functions: tuple[str, int]) -> list[tuple[str, int]]:
     return [("vectors", 2), *functions, ("out", 1)]
 
@@ -217,7 +206,6 @@ SVC: Functions = entry(("el0_svc", 97))
 FLUSHED: Functions = entry(("el0_svc", 97), ("sve_flush_live", 34))
 TRAP: Functions = entry(("do_sve_acc", 397))
 ALLOCATING: Functions = entry(("do_sve_acc", 597))
-SAVE, LOAD = ("fpsimd_save_user_state", 40), ("fpsimd_restore_current_state", 50)
 
 
 def events(**times: int) -> list[VectorEvent]:
@@ -245,17 +233,17 @@ def arm(**changed: tuple[Functions, Sequence[VectorEvent]]) -> Recording:
         **{name.replace("_vec_", "+vec="): case for name, case in changed.items()},
     }
     made = recording({name: functions for name, (functions, _) in cases.items()})
-    return with_returns(with_events(made, {name: found for name, (_, found) in cases.items()}))
-
-
-def figures_of(made: Recording) -> dict[str, float]:
-    return {act: one.value for act, one in count(made, RULES, None, COMMAND).figures.items()}
+    # An "out" leaves the kernel.
+    code = [insn._replace(text="eret") if insn.function == "out" else insn for insn in made.code]
+    by_case = {name: found for name, (_, found) in cases.items()}
+    return with_events(replace(made, code=code), by_case)
 
 
 def test_traps_flushes_and_drops() -> None:
-    # 2 traps of 400 and a flush of 34 more than in "once", and 10 instructions for 2 drops.
-    assert figures_of(arm()) == {"syscall": 100, "trap": 400, "flush": 34, "drop": 5}
     figures = count(arm(), RULES, None, COMMAND).figures
+    # 2 traps of 400 and a flush of 34 more than in "once", and 10 instructions for 2 drops.
+    counts = {act: figure.value for act, figure in figures.items()}
+    assert counts == {"syscall": 100, "trap": 400, "flush": 34, "drop": 5}
     assert figures["flush"].source == (
         f"{COMMAND} --case getppid+vec=once,getppid+vec=none: the first less the second"
     )

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from kentry.arch.mechanism import COLUMNS
 from kentry.boot.task_hooks import Event
 from kentry.errors import UserError
-from kentry.vector import engine, policies
+from kentry.vector import policies
 from kentry.vector.replay import ActCounts, ActPair, check, prepare, prices, replay
 from kentry.vector.trace import VectorTrace
 from tests.unit.vector.kernel_models import (
-    OTHER_FAULT,
     RISCV_TRAP,
-    SVE_TRAP,
     X86,
     Arm64,
     Arm64Flushing,
@@ -31,6 +29,7 @@ from tests.unit.vector.kernel_models import (
     trace_of,
     traces,
 )
+from tests.unit.vector.traces import SVE_TRAP
 
 
 @pytest.mark.parametrize(
@@ -96,12 +95,6 @@ def test_the_break_even_is_a_trap_and_its_drop_over_a_flush() -> None:
 
 E = Event
 BOOKKEEPING = ("calls", "returns", "open_return")
-MODELS: dict[tuple[str, str], type[Model]] = {
-    ("arm64", "6.12.117"): Arm64,
-    ("arm64", "7.3.4"): Arm64Flushing,
-    ("riscv64", "6.12.117"): RiscV,
-    ("x86_64", "6.12.117"): X86,
-}
 
 
 def acts(counts: ActCounts) -> Counter[tuple[int, str]]:
@@ -119,17 +112,12 @@ def done(
     rows: list[Row],
     policy: str = "drop-on-load",
     arch: str = "arm64",
-    release: str = "6.12.117",
-    task: int = 1,
+    hz: int | None = None,
     costs: Mapping[str, float] | None = None,
 ) -> dict[str, int]:
-    """The acts of one task under a policy, as a dict."""
-    counts = replay(prepare(trace_of(rows, arch, release)), policy, costs)
-    return {
-        column: int(value)
-        for column, value in zip(COLUMNS, counts.values[task], strict=True)
-        if value and column not in BOOKKEEPING
-    }
+    """The acts of task 1 under a policy."""
+    counts = acts(replay(prepare(trace_of(rows, arch, hz=hz)), policy, costs))
+    return {column: times for (task, column), times in counts.items() if task == 1}
 
 
 def always(point: str) -> Decide:
@@ -159,30 +147,25 @@ DECISIONS = {
 }
 
 
-@given(
-    data=st.data(),
-    release=st.sampled_from(["6.12.117", "7.3.4"]),
-    policy=st.sampled_from(sorted(DECISIONS)),
+@pytest.mark.parametrize(
+    ("model", "made", "decisions"),
+    [
+        (Arm64, traces("arm64"), DECISIONS),
+        (Arm64Flushing, traces("arm64", "7.3.4"), DECISIONS),
+        (RiscV, traces("riscv64"), {"discard": never}),
+        (RiscV, traces("riscv64", signals=False), DECISIONS),
+        (X86, traces("x86_64"), {"eager": never}),
+    ],
 )
-def test_arm64_is_as_its_kernel_is(data: st.DataObject, release: str, policy: str) -> None:
-    trace = data.draw(traces("arm64", release))
-    model = MODELS["arm64", release](DECISIONS[policy])
-    assert acts(replay(prepare(trace), policy)) == model.run(trace)
-
-
-@given(trace=traces("riscv64"))
-def test_riscv_is_as_its_kernel_is(trace: VectorTrace) -> None:
-    assert acts(replay(prepare(trace), "discard")) == RiscV(never).run(trace)
-
-
-@given(trace=traces("riscv64", signals=False), policy=st.sampled_from(sorted(DECISIONS)))
-def test_riscv_with_vs_turned_off(trace: VectorTrace, policy: str) -> None:
-    assert acts(replay(prepare(trace), policy)) == RiscV(DECISIONS[policy]).run(trace)
-
-
-@given(trace=traces("x86_64"))
-def test_x86_is_as_its_kernel_is(trace: VectorTrace) -> None:
-    assert acts(replay(prepare(trace), "eager")) == X86(never).run(trace)
+@given(data=st.data())
+def test_each_kernel_is_as_its_source_is(
+    model: type[Model],
+    made: st.SearchStrategy[VectorTrace],
+    decisions: Mapping[str, Decide],
+    data: st.DataObject,
+) -> None:
+    trace, policy = data.draw(made), data.draw(st.sampled_from(sorted(decisions)))
+    assert acts(replay(prepare(trace), policy)) == model(decisions[policy]).run(trace)
 
 
 TRAP = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, SVE_TRAP), (E.EXIT, 1), (E.USE, 1, 1)]
@@ -194,23 +177,7 @@ AWAY = [
     (E.SWITCH_PREEMPTED, 2, 1),
     (E.EXIT, 1),
 ]
-TICK = [(E.INTERRUPT, 1), *AWAY]
 BLOCKING = [(E.SYSCALL, 1), *AWAY]
-
-
-def test_a_fault_of_another_class_is_no_trap() -> None:
-    rows = [(E.EXIT, 1), (E.USE, 1, 1), (E.FAULT, 1, OTHER_FAULT), (E.EXIT, 1)]
-    (use,) = np.flatnonzero(prepare(trace_of(rows)).code == engine.USE)
-    assert use == 1
-    assert done(rows)["trap"] == 1
-
-
-def signalled(entry: Event) -> list[Row]:
-    return [
-        *TRAP,
-        *((entry, 1), (E.SIGNAL, 1), (E.EXIT, 1)),
-        *((E.SYSCALL, 1), (E.SIGRETURN, 1), (E.EXIT, 1), (E.USE, 1, 1)),
-    ]
 
 
 def test_eager_needs_no_trap_and_clears_at_each_call() -> None:
@@ -238,30 +205,30 @@ def timed(gap_ns: int) -> list[Row]:
     ]
 
 
-@pytest.mark.parametrize(("gap", "dropped"), [(2_000_000, False), (2_000_001, True)])
-def test_a_timeout_is_over_when_its_time_is_exceeded(gap: int, dropped: bool) -> None:
-    assert ("drop" in done(timed(gap), "timeout:2ms")) is dropped
-    assert ("kept_load" in done(timed(gap), "timeout:2ms")) is not dropped
+def called(ns: int) -> list[Row]:
+    """A trap at 1 ms, a call `ns` after it."""
+    return [*timed(10)[:4], at(10**6 + ns, E.SYSCALL, 1), at(10**6 + ns, E.EXIT, 1)]
 
 
-@pytest.mark.parametrize(("gap", "dropped"), [(10_999_999, False), (11_000_000, True)])
-def test_a_kernels_time_is_in_jiffies(gap: int, dropped: bool) -> None:
-    # 250 Hz: the trap is in jiffy 0, so a time of 2 ms (a jiffy) is over in jiffy 2, at 8 ms,
-    # and one of 5 ms (two) in jiffy 3, at 12 ms.
-    prepared = prepare(trace_of(timed(gap), hz=250))
-    assert bool(replay(prepared, "timeout:5ms").of("drop").any()) is dropped
-    exact = prepare(trace_of(timed(gap)))
-    assert replay(exact, "timeout:5ms").of("drop").any()
-
-
-@pytest.mark.parametrize(("ns", "dropped"), [(3_000_000, False), (3_000_001, True)])
-def test_a_timeout_at_entry_is_over_when_its_time_is_exceeded(ns: int, dropped: bool) -> None:
-    rows = [*timed(10)[:4], at(ns, E.SYSCALL, 1), at(ns, E.EXIT, 1)]
-    assert "drop" not in done(rows, "timeout:2ms")
-    # It drops in place of a flush.
-    act = "drop" if dropped else "flush"
-    acts = {"small_restore": 1, "trap": 1, "trap_flush": 1, act: 1}
-    assert done(rows, "timeout-entry:2ms") == acts
+@pytest.mark.parametrize(
+    ("rows", "policy", "hz", "acts"),
+    [
+        (timed(2_000_000), "timeout:2ms", None, "flush kept_load"),
+        (timed(2_000_001), "timeout:2ms", None, "flush drop"),
+        # The trap is in jiffy 0 of 4 ms, so a time of 5 ms (two jiffies) is over in jiffy 3.
+        (timed(10_999_999), "timeout:5ms", 250, "flush kept_load"),
+        (timed(11_000_000), "timeout:5ms", 250, "flush drop"),
+        (timed(10_999_999), "timeout:5ms", None, "flush drop"),
+        (called(2_000_000), "timeout-entry:2ms", None, "flush"),
+        (called(2_000_001), "timeout-entry:2ms", None, "drop"),
+        (called(2_000_001), "timeout:2ms", None, "flush"),
+    ],
+)
+def test_a_timeout_is_over_when_its_time_is_exceeded(
+    rows: list[Row], policy: str, hz: int | None, acts: str
+) -> None:
+    found = done(rows, policy, hz=hz).keys()
+    assert found & {"flush", "drop", "kept_load"} == set(acts.split())
 
 
 def test_a_time_from_the_last_use_begins_anew() -> None:
@@ -387,8 +354,9 @@ def test_what_is_loaded_in_a_call_is_saved_as_a_whole() -> None:
     assert done([*trap, *away], "keep")["save"] == 1
     assert done([*trap, *away], "drop-on-load")["small_save"] == 2
     # So it is behind a sigreturn, which loads in the call.
-    returned = signalled(E.INTERRUPT)[:-2]
-    assert done([*returned, (E.SWITCH_PREEMPTED, 1, 2)], "keep")["save"] == 2
+    signalled = [*TRAP, (E.INTERRUPT, 1), (E.SIGNAL, 1), (E.EXIT, 1)]
+    returned = [*signalled, (E.SYSCALL, 1), (E.SIGRETURN, 1), (E.SWITCH_PREEMPTED, 1, 2)]
+    assert done(returned, "keep")["save"] == 2
 
 
 def test_a_difference_says_which_act_of_which_task() -> None:

@@ -16,30 +16,14 @@ from kentry.vector.documents import ReplayDocument
 from kentry.vector.trace import VectorTrace
 from tests import ROOT
 from tests.builders import validate
-from tests.unit.vector.traces import META, SVE_TRAP, Row, save, trace_of
-
-SCHEMAS = ROOT / "schema"
-NS = 10**6
-
-
-def used_and_called(task: int, uses: int, calls: int) -> list[Row]:
-    """A task that traps and then makes calls, again and again, and blocks in between."""
-    rows: list[Row] = [(Event.EXIT, task, NS, 0)]
-    now = NS
-    for _ in range(uses):
-        for event, ns, arg in (
-            *((Event.USE, 10, 1), (Event.FAULT, 10, SVE_TRAP)),
-            *((Event.SEEN_TRAP, 20, 0), (Event.EXIT, 30, 0)),
-        ):
-            rows.append((event, task, now + ns, arg))
-        for _ in range(calls):
-            now += NS
-            rows += [(Event.SYSCALL, task, now, 63), (Event.EXIT, task, now + 100, 0)]
-    return rows
+from tests.unit.vector.traces import META, TRAPPED, run, save, trace_of
 
 
 def sample(**meta: Any) -> VectorTrace:
-    return trace_of([*used_and_called(1, 3, 20), *used_and_called(2, 1, 5)], **meta)
+    """Two tasks that trap and then make calls."""
+    calls = (Event.SYSCALL, Event.EXIT)
+    often = run(Event.EXIT, *(*TRAPPED, *calls * 20) * 3)
+    return trace_of([*often, *run(Event.EXIT, *TRAPPED, *calls * 5, task=2)], **meta)
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

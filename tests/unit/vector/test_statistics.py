@@ -7,72 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kentry.boot.task_hooks import Event
 from kentry.vector.statistics import Share, Statistics, TaskCounts, decades, doublings, statistics
-from tests.unit.vector.traces import PAGE_FAULT, SVE_TRAP, Row, trace_of
+from tests.unit.vector.traces import PAGE_FAULT, SVE_TRAP, TRAPPED, Row, run, trace_of
 
 E = Event
 USER, OTHER = 1, 2
 
 
-def run(*events: E | tuple[E, int], task: int = USER, start: int = 0) -> list[Row]:
-    """Rows of one task, 10 ns apart."""
-    pairs = [one if isinstance(one, tuple) else (one, 0) for one in events]
-    return [(event, task, start + 10 * i, arg) for i, (event, arg) in enumerate(pairs)]
-
-
-# A use while access is off: the trap, the kernel's part, the retry.
-_TRAP = (E.USE, 1), (E.FAULT, SVE_TRAP)
-TRAPPED: tuple[E | tuple[E, int], ...] = (*_TRAP, E.SEEN_TRAP, E.EXIT, (E.USE, 5))
-
-
 def one(found: Statistics, task: int = USER) -> dict[str, int]:
     return found.counts.of(np.array([task]))
-
-
-def test_a_trap_and_its_retry_are_one_use_in_one_interval() -> None:
-    found = statistics(trace_of(run(E.EXIT, *TRAPPED, E.SYSCALL)))
-    counts = one(found)
-    assert (counts["intervals"], counts["intervals_used"]) == (1, 1)
-    assert (counts["calls"], counts["calls_used"], counts["traps"]) == (1, 1, 1)
-    assert counts["uses"] == 6
-    assert len(found.gaps) == 0
-    # The state of SVCR may stand between use and trap.
-    rows = run(E.EXIT, (E.USE, 1), (E.SVCR, 1), (E.FAULT, SVE_TRAP), E.EXIT, (E.USE, 1), E.SYSCALL)
-    assert one(statistics(trace_of(rows)))["intervals"] == 1
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        run(E.EXIT, (E.USE, 1), (E.FAULT, PAGE_FAULT), E.EXIT, (E.USE, 1), E.SYSCALL),
-        run(E.EXIT, (E.FAULT, SVE_TRAP), E.EXIT, E.SYSCALL),
-        run((E.FAULT, SVE_TRAP), E.EXIT, E.SYSCALL, E.EXIT, (E.USE, 1)),
-        run((E.SVCR, 1), (E.FAULT, SVE_TRAP), E.EXIT, E.SYSCALL, E.EXIT, (E.USE, 1)),
-    ],
-)
-def test_other_faults_end_an_interval(rows: list[Row]) -> None:
-    assert one(statistics(trace_of(rows)))["intervals"] == 2
-
-
-def test_loads_are_followed_by_a_trap_before_the_next_one() -> None:
-    load = (E.SEEN_SMALL_RESTORE, E.EXIT)
-    rows = run(
-        *(*load, E.SYSCALL),  # before the first use: nothing to take away
-        *(*load, *TRAPPED, E.SYSCALL),
-        *(*load, *TRAPPED, E.SYSCALL),
-        *(*load, E.SYSCALL),
-        *(*load, E.SYSCALL),
-    )
-    found = statistics(trace_of(rows))
-    counts = one(found)
-    assert (counts["loads"], counts["followed"], counts["drops"]) == (5, 2, 2)
-    assert found.by_trap
-    assert found.classes()[Share.FEW] == 1
-    assert sum(found.classes(least=6).values()) == 0
 
 
 def test_where_no_load_is_small_restores_are_followed_by_uses() -> None:
@@ -80,19 +27,6 @@ def test_where_no_load_is_small_restores_are_followed_by_uses() -> None:
     found = statistics(trace_of(rows))
     assert not found.by_trap
     assert (one(found)["loads"], one(found)["followed"]) == (2, 1)
-
-
-def test_gaps_are_from_the_intervals_end_to_the_next_first_use() -> None:
-    times = (
-        *((E.EXIT, 0), (E.USE, 100), (E.SYSCALL, 150), (E.EXIT, 200), (E.SYSCALL, 300)),
-        *((E.EXIT, 400), (E.INTERRUPT, 500), (E.EXIT, 600), (E.USE, 650), (E.INTERRUPT, 700)),
-        *((E.EXIT, 800), (E.USE, 810), (E.SYSCALL, 900)),
-    )
-    rows = [(event, USER, ns, int(event == E.USE)) for event, ns in times]
-    gaps = statistics(trace_of(rows)).gaps
-    assert list(gaps.ns) == [500, 110]
-    assert list(gaps.calls) == [2, 0]
-    assert list(gaps.task) == [USER, USER]
 
 
 def test_sme_has_its_own_uses() -> None:
@@ -150,11 +84,21 @@ def slow(rows: list[Row], task: int) -> tuple[Counter[str], list[tuple[int, int]
 
 
 KINDS = [*ENTRIES, E.EXIT, E.USE, E.USE_SME, E.SVCR, E.SEEN_TRAP, E.SEEN_SMALL_RESTORE, E.DIE]
-ARGS = st.sampled_from([1, 2, SVE_TRAP])
+ARGS = st.sampled_from([1, 2, SVE_TRAP, PAGE_FAULT])
 ROW = st.tuples(st.sampled_from(KINDS), st.integers(1, 3), st.integers(1, 1000), ARGS)
+USED, TRAP = (E.USE, 1), (E.FAULT, SVE_TRAP)
+LOAD = (E.SEEN_SMALL_RESTORE, E.EXIT)
 
 
-@pytest.mark.slow
+# A trap and its retry are one use in one interval, also with the state of SVCR between them.
+@example(run(E.EXIT, *TRAPPED, E.SYSCALL))
+@example(run(E.EXIT, USED, (E.SVCR, 1), TRAP, E.EXIT, USED, E.SYSCALL))
+# Other faults end an interval.
+@example(run(E.EXIT, USED, (E.FAULT, PAGE_FAULT), E.EXIT, USED, E.SYSCALL))
+@example(run(TRAP, E.EXIT, E.SYSCALL, E.EXIT, USED))
+@example(run((E.SVCR, 1), TRAP, E.EXIT, E.SYSCALL, E.EXIT, USED))
+# The first of these loads takes nothing away, the second and the third are followed by a trap.
+@example(run(*LOAD, E.SYSCALL, *(*LOAD, *TRAPPED, E.SYSCALL) * 2, *(*LOAD, E.SYSCALL) * 2))
 @given(st.lists(ROW, min_size=1, max_size=80))
 def test_it_is_what_a_slow_reading_says(steps: list[Row]) -> None:
     ns, rows = 0, []

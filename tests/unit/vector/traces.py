@@ -31,7 +31,7 @@ META: dict[str, Any] = {
 Row = tuple[Event, int, int, int]
 
 
-def trace_of(rows: Sequence[Row], tasks: int = 4, **meta: Any) -> VectorTrace:
+def trace_of(rows: Sequence[tuple[int, int, int, int]], tasks: int = 4, **meta: Any) -> VectorTrace:
     """A trace of (event, task, ns, arg); as many instructions as nanoseconds."""
     event, task, ns, arg = zip(*rows, strict=True) if rows else ([], [], [], [])
     columns = {"event": event, "task": task, "instructions": ns, "ns": ns, "arg": arg}
@@ -42,6 +42,18 @@ def trace_of(rows: Sequence[Row], tasks: int = 4, **meta: Any) -> VectorTrace:
         ),
         meta={**META, **meta},
     )
+
+
+def run(*events: Event | tuple[Event, int], task: int = 1) -> list[Row]:
+    """Rows of one task, 10 ns apart; an event is alone or with its arg."""
+    pairs = [event if isinstance(event, tuple) else (event, 0) for event in events]
+    return [(event, task, 10 * i, arg) for i, (event, arg) in enumerate(pairs)]
+
+
+# A use while access is off: the trap, the kernel's part, the retry.
+TRAPPED: tuple[Event | tuple[Event, int], ...] = (
+    *((Event.USE, 1), (Event.FAULT, SVE_TRAP), Event.SEEN_TRAP, Event.EXIT, (Event.USE, 5)),
+)
 
 
 def random_rows(size: int, tasks: int = 4, seed: int = 1) -> list[Row]:
