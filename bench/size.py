@@ -22,29 +22,29 @@ from pathlib import Path
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
     "(loose)": 657,
-    "arch": 1656,
-    "boot": 2605,
-    "commands": 3785,
-    "compare": 2394,
-    "count": 1956,
-    "host": 2364,
-    "importing": 452,
-    "kernels": 4599,
-    "machines": 1384,
-    "models": 990,
-    "path": 1260,
-    "results": 3472,
-    "show": 6657,
-    "stats": 693,
-    "store": 474,
-    "study": 3582,
+    "arch": 1662,
+    "boot": 2571,
+    "commands": 3706,
+    "compare": 2375,
+    "count": 1919,
+    "host": 2343,
+    "importing": 448,
+    "kernels": 4541,
+    "machines": 1355,
+    "models": 969,
+    "path": 1250,
+    "results": 3452,
+    "show": 6516,
+    "stats": 672,
+    "store": 464,
+    "study": 3555,
     "time": 1584,
-    "vector": 2926,
+    "vector": 2922,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 44180
+TESTS_BUDGET = 42927
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
-PROSE_BUDGET = 120
+PROSE_BUDGET = 112
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
 
 OPTIONS = """
