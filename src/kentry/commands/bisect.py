@@ -81,7 +81,7 @@ class Options(userland.ProgramOptions, measuring.TreeOptions):
         needs=_A_SEARCH,
         help="name the commits without building them from nothing and measuring them again",
     )
-    resume: bool = flag("--continue", help="go on with the tree's last bisection")
+    resume: bool = flag("--continue", group=RARE, help="go on with the tree's last bisection")
     log: bool = flag("--log", group=RARE, help="print the steps of the tree's last bisection")
 
     def has_commits(self) -> bool:
