@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--arch", choices=list(ARCHES))
     parser.add_argument("--flavour", action="append")
     parser.add_argument("--no-sources", action="store_true")
-    parser.add_argument("--most", type=int, help="end after this number of recordings")
+    parser.add_argument("--most", type=int, help="measure at most this number of kernels")
     options = parser.parse_args()
     recordings, store = options.folder / "recordings", str(options.folder / "store")
     recordings.mkdir(parents=True, exist_ok=True)

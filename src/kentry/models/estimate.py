@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from os import cpu_count
 from os.path import commonprefix
 from pathlib import Path
@@ -149,11 +149,11 @@ class Models:
         labels = {name: self._labels(path, name) for name, path in paths.items()}
         with ThreadPoolExecutor(cpu_count()) as pool:
             cores = list(pool.map(lambda core: self._core(core, codes), self.cores))
-            jobs = {
-                name: [pool.submit(core.run, path, labels[name]) for core in cores]
-                for name, path in paths.items()
-            }
-            return {name: tuple(job.result() for job in own) for name, own in jobs.items()}
+            jobs = [(core, name) for name in paths for core in cores]
+            # Where one fails, those that have not begun are left.
+            done = list(pool.map(lambda job: job[0].run(paths[job[1]], labels[job[1]]), jobs))
+        estimates = iter(done)
+        return {name: tuple(islice(estimates, len(cores))) for name in paths}
 
     def _labels(self, path: Sequence[Instruction], case: str) -> list[tuple[str, str]]:
         """Labels instructions by their part of the entry; a call's first by what entered, too."""

@@ -38,7 +38,7 @@ _TITLE = 40
 _WARNINGS = 5
 # More patches are drawn as a line: their bars would be too narrow to see.
 _BARS = 150
-# Spreads that are named one by one; further ones are beside.counted.
+# Spreads that are named one by one; further ones are counted.
 _SPREAD_NAMED = 6
 # A longer command line is "the program" in a heading.
 _PROGRAM = 30

@@ -34,12 +34,13 @@ from kentry.results.recording import read_recording
 VERSION = 1
 # How long a writer waits for others, seconds.
 _PATIENCE = 60.0
-# What PostgreSQL says then (57P03, cannot_connect_now): libpq passes no number on.  The last is of
-# a process for the new connection, which ends with all others where one of them has died.
-_STARTING = re.compile(
-    "the database system is (starting up|in recovery|not yet accepting)"
-    "|server closed the connection unexpectedly"
-)
+# What is said of a PostgreSQL that starts (57P03, cannot_connect_now: libpq passes no number on),
+# or whose process for the connection ended with all others as one of them died; and how long it
+# is waited for, seconds.  What always ends connections may be no PostgreSQL.
+_RECOVERS = {
+    re.compile("the database system is (starting up|in recovery|not yet accepting)"): _PATIENCE,
+    re.compile("server closed the connection unexpectedly"): 5.0,
+}
 # An object that the index does not have may be one that is just being added, for so long; seconds.
 _NEW = 3600.0
 # Objects that cannot be read before gc gives up: the disk or the network has failed.
@@ -336,12 +337,13 @@ def _connect(
     dialect: sql.Dialect, _: object, arguments: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
     """Connects; waits for a PostgreSQL that starts, as it does by itself after a process died."""
-    deadline = time.monotonic() + _PATIENCE
+    began = time.monotonic()
     while True:
         try:
             return dialect.connect(*arguments, **options)
         except dialect.loaded_dbapi.Error as err:
-            if not _STARTING.search(str(err)) or time.monotonic() > deadline:
+            waits = [wait for text, wait in _RECOVERS.items() if text.search(str(err))]
+            if not waits or time.monotonic() - began > waits[0]:
                 raise
         time.sleep(0.1)
 

@@ -107,6 +107,10 @@ def test_symbols_of_a_vmlinux(tmp_path: Path) -> None:
     kernel = load(path, options=f",symbols={vmlinux}")
     assert kernel.symbols_from == f"vmlinux {vmlinux}"
     assert kernel.symbols.address_of("local_function") == fakes.BASE + 0x40
+    # Of another build with the same banner.
+    put(vmlinux, fakes.vmlinux("33" * 20))
+    with pytest.raises(UserError, match="vmlinux"):
+        load(path, options=f",symbols={vmlinux}")
 
 
 def test_the_config_is_the_one_named_or_the_one_inside(tmp_path: Path) -> None:

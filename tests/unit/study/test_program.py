@@ -2,6 +2,7 @@
 """Recordings of a program: what they have, what a patch gives it, its metrics and budgets."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -266,7 +267,9 @@ PROGRAM = Program(
 )
 
 
-def test_a_unit_runs_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_runs_its_program_and_one_that_fails_has_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def boots(kernel: Kernel, arch: Arch, asked: Program, *_: object, reuse: bool) -> object:
         assert (kernel, asked, reuse) == (KERNEL, PROGRAM, False)
         return [with_user(REAL, 0, seed) for seed in asked.seeds]
@@ -284,3 +287,7 @@ def test_a_unit_runs_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.recording and done.recording.program == REAL.workload
     assert done.recording.kernel["image_sha256"] == KERNEL.image_sha256
     assert done.recording.kernel["release"] == REAL.kernel["release"]
+    failed = GuestError("The program ended with exit code 1 on x.", "", "no such file")
+    monkeypatch.setattr(plan, "run_program", Mock(side_effect=failed))
+    [(_, ended)] = outcomes(perform, [unit], lambda fraction, now: None)
+    assert ended.problem and (ended.status, ended.problem.detail) == (NO_BOOT, "no such file")
