@@ -5,7 +5,7 @@ All suites and flavours, for three architectures on two processors each; then, b
 every version of the linux-source packages.  What has its recording is not measured again: an
 interrupted run goes on, and one with nothing new ends soon.  As many are measured at once as the
 machine has cores.
-Usage: python scripts/history.py FOLDER [--arch A] [--flavour F] [--no-sources] [--most N]
+Usage: python scripts/history.py FOLDER [--arch A] [--flavour F] [--no-sources]
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from kentry.arch import ARCHES
@@ -61,15 +60,13 @@ def main() -> None:
     parser.add_argument("--arch", choices=list(ARCHES))
     parser.add_argument("--flavour", action="append")
     parser.add_argument("--no-sources", action="store_true")
-    parser.add_argument("--most", type=int, help="measure at most this number of kernels")
     options = parser.parse_args()
     recordings, store = options.folder / "recordings", str(options.folder / "store")
     recordings.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    missing = (row for row in wanted(options) if not file_of(recordings, *row).exists())
-    # A boot is one process that computes, and a build takes as many as there are.
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = list(pool.map(partial(measure, recordings), islice(missing, options.most)))
+    missing = [row for row in wanted(options) if not file_of(recordings, *row).exists()]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        done = list(pool.map(partial(measure, recordings), missing))
     failures = list(filter(None, done))
     measured = len(done) - len(failures)
     seconds = time.monotonic() - began

@@ -46,7 +46,9 @@ def check() -> None:
 def put_off() -> None:
     """Leaves a KeyboardInterrupt that was caught in the main thread to the next check()."""
     global _dropped
-    _dropped |= threading.current_thread() is threading.main_thread()
+    # Another thread must not even read it: the main thread may set it in between.
+    if threading.current_thread() is threading.main_thread():
+        _dropped = True
 
 
 def status() -> int:

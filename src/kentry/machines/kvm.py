@@ -122,14 +122,15 @@ class KvmMachine(Machine):
     def __init__(self, name: str, options: MachineOptions) -> None:
         self.name = name
         self.arch = find_arch(options.arch) if options.arch else host_arch()
+        # Before the probe, which is in vain where KVM does not run the architecture.
+        if options.accelerator == KVM:
+            check_kvm(self.arch)
         self.probe = probe_file(self.arch)
         self._options = options
         self._take({})
 
     def connect(self) -> None:
-        """Looks for KVM, and for the kernel that "kvm:SPEC" names."""
-        if self._options.accelerator == KVM:
-            check_kvm(self.arch)
+        """Looks for the kernel that "kvm:SPEC" names."""
         if spec := self.name.partition(":")[2]:
             self.boot(spec, lambda fraction, now: None)
 
