@@ -27,22 +27,22 @@ BUDGET = {
     "commands": 3706,
     "compare": 2375,
     "count": 1919,
-    "host": 2343,
+    "host": 2345,
     "importing": 448,
     "kernels": 4541,
-    "machines": 1355,
+    "machines": 1356,
     "models": 969,
     "path": 1250,
     "results": 3452,
     "show": 6516,
     "stats": 672,
-    "store": 464,
+    "store": 466,
     "study": 3555,
     "time": 1584,
     "vector": 2922,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42927
+TESTS_BUDGET = 42940
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 112
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
