@@ -273,7 +273,7 @@ def test_a_cache_that_may_not_be_written_is_read(
     monkeypatch.setattr("filelock.FileLock.acquire", acquire)
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
     monkeypatch.setattr("kentry.host.archive.write_json", acquire)
-    monkeypatch.setattr("kentry.kernels.debian.write_json", acquire)
+    monkeypatch.setattr("kentry.host.cache.write_json", acquire)
     expire_lists(30 * 3600)
     assert load("6.1") == first
 
