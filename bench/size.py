@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2922,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42940
+TESTS_BUDGET = 42944
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 112
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
