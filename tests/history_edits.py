@@ -121,7 +121,7 @@ MOST = len(_SCRATCH)
 
 
 def _instructions(count: int, tabs: int, why: str) -> str:
-    """So many of them, behind that many tabs in C, or in assembly."""
+    """The text of `count` instructions: C behind `tabs` tabs, or assembly where there are none."""
     if not tabs:
         cleared = "".join(f"\tli {register}, 0\n" for register in _SCRATCH[:count])
         return f"\t/* {why} */\n{cleared}"

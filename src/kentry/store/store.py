@@ -34,9 +34,9 @@ from kentry.results.recording import read_recording
 VERSION = 1
 # How long a writer waits for others, seconds.
 _PATIENCE = 60.0
-# What is said of a PostgreSQL that starts (57P03, cannot_connect_now: libpq passes no number on),
-# or whose process for the connection ended with all others as one of them died; and how long it
-# is waited for, seconds.  What always ends connections may be no PostgreSQL.
+# An error of a PostgreSQL that will be there soon, and how long kentry waits for it, seconds.  The
+# first: it starts (57P03, cannot_connect_now; libpq passes no number on).  The second: one of its
+# processes died, and it ended all others; a server that is no PostgreSQL may say the same.
 _RECOVERS = {
     re.compile("the database system is (starting up|in recovery|not yet accepting)"): _PATIENCE,
     re.compile("server closed the connection unexpectedly"): 5.0,

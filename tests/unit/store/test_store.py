@@ -45,7 +45,7 @@ def filled(tmp_path: Path, *counts: int) -> Store:
 
 
 def filled_at_once(place: str, folder: Path, writers: int) -> list[float]:
-    """The values in a store to which so many processes add two files of their own at once.
+    """The values in a store to which `writers` processes add two files of their own at once.
 
     The first makes it, and each adds two that all others have, too: those of 1 and 2.
     """
