@@ -30,9 +30,12 @@ def set_quiet(quiet: bool, *, colourless: bool = False) -> None:
     _quiet, _colourless = quiet, colourless
 
 
-def say(text: str) -> None:
-    """A line that stays, such as what one of many steps came to; also above a bar."""
-    if not _quiet:
+def say(text: str, *, is_error: bool = False) -> None:
+    """A line that stays, such as what one of many steps came to; also above a bar.
+
+    An error after which the command goes on is not silenced.
+    """
+    if is_error or not _quiet:
         print(f"kentry: {printable(text)}", file=sys.stderr, flush=True)
 
 

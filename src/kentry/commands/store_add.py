@@ -27,17 +27,17 @@ class Options(StoreOptions):
 
 def run(options: Options) -> int:
     """Adds what can be; EXIT_MISTAKE where a file is none of kentry's, or damaged."""
-    from kentry.store.store import Store
+    from kentry.store.store import Store, shown
 
     new = known = refused = 0
-    with progress(f"adding to {options.store}") as update:
+    with progress(f"adding to {shown(options.store)}") as update:
         for added in Store(options.store, create=True).add(options.files):
             update(None, f"reading {added.name}")
             new += added.new
             known += not (added.new or added.error)
             if added.error:
                 refused += 1
-                say(str(added.error))
+                say(str(added.error), is_error=True)
     counts = [f"{new} added", *([f"{known} already there"] if known else [])]
     counts += [f"{refused} refused"] if refused else []
     emit(options, lambda: Layout("store", "", "", [", ".join(counts)]))

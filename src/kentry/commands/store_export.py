@@ -7,6 +7,8 @@ from pathlib import Path
 from kentry.commands import values
 from kentry.commands.emit import emit
 from kentry.commands.options import StoreOptions, operand
+from kentry.errors import EXIT_DONE, EXIT_MISTAKE
+from kentry.progress import progress, say
 from kentry.show.blocks import Layout
 
 EXAMPLES = (
@@ -23,9 +25,17 @@ class Options(StoreOptions):
     folder: Path = operand(type=values.path, metavar="FOLDER", help="where to write them")
 
 
-def run(options: Options) -> None:
-    """Writes the files, each named by its kernel and its content."""
-    from kentry.store.store import Store
+def run(options: Options) -> int:
+    """Writes the files, each named by its kernel and content; EXIT_MISTAKE where one is damaged."""
+    from kentry.store.store import Store, shown
 
-    number = Store(options.store).export(options.folder)
+    number = damaged = 0
+    with progress(f"exporting {shown(options.store)}") as update:
+        for file in Store(options.store).export(options.folder):
+            update(None, f"writing {file.name}")
+            number += file.new
+            if file.error:
+                damaged += 1
+                say(str(file.error), is_error=True)
     emit(options, lambda: Layout("store", "", "", [f"{number} files in {options.folder}"]))
+    return EXIT_MISTAKE if damaged else EXIT_DONE

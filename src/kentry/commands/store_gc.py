@@ -16,9 +16,9 @@ Options = StoreOptions
 
 def run(options: StoreOptions) -> None:
     """Takes out what is lost or damaged, and makes the index agree with the rest."""
-    from kentry.store.store import Store, set_aside_damaged_index
+    from kentry.store.store import Store, set_aside_damaged_index, shown
 
-    with progress(f"reading {options.store}"):
+    with progress(f"reading {shown(options.store)}"):
         damaged = set_aside_damaged_index(options.store)
         files, objects, indexed = Store(options.store, create=damaged).gc()
     text = f"files that were lost or damaged: {files}; objects removed: {objects}"

@@ -17,10 +17,10 @@ Options = StoreOptions
 
 def run(options: StoreOptions) -> int:
     """Prints a line a file that is not as it was added; EXIT_MISTAKE where there is one."""
-    from kentry.store.store import Store
+    from kentry.store.store import Store, shown
 
     store = Store(options.store)
-    with progress(f"reading {options.store}"):
+    with progress(f"reading {shown(options.store)}"):
         bad = list(store.verify())
     total = len(store.hashes())
     lines: list[Block] = [Prose(f"{key}: {why}") for key, why in bad]

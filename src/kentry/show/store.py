@@ -16,5 +16,6 @@ def query_layout(query: Query) -> Layout:
         columns.append(text_column(name) if is_text else Column(name))
     table = Table(columns, width=_WIDTH)
     for row in query.rows:
-        table.row(*(f"{value:g}" if isinstance(value, float) else value for value in row))
+        # All digits that every number of 64 bits has.
+        table.row(*(f"{value:.15g}" if isinstance(value, float) else value for value in row))
     return Layout("query", "", "", [table] if query.rows else ["No rows."])

@@ -9,6 +9,7 @@ finds all that the index names, any number may write at once, and what is added 
 
 import contextlib
 import gzip
+import math
 import os
 import re
 import sqlite3
@@ -16,6 +17,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from sqlalchemy.engine import URL, make_url
 from kentry.errors import RecordingError, UserError
 from kentry.host.cache import no_space_is_an_error, read_bytes, write_atomically
 from kentry.results.document import MOST_BYTES, printable_error, schema_of
+from kentry.results.query import Value
 from kentry.results.recording import read_recording
 
 # Of the tables below; a kentry that knows fewer does not touch the store.
@@ -83,11 +86,16 @@ class Added:
 
     name: str
     new: bool = False
-    error: RecordingError | None = None
+    error: RecordingError | UserError | None = None
 
 
 class DamagedObjectError(UserError):
     """The store has lost an object, or its content is not what its name says."""
+
+
+def shown(place: str) -> str:
+    """Returns a store's folder or URL as messages name it, without what nobody else may read."""
+    return re.sub(r"(://[^:/?#]*:).*(?=@)|(password=)[^&]*", r"\1\2***", place)
 
 
 class Store:
@@ -96,8 +104,7 @@ class Store:
     def __init__(self, place: str, *, create: bool = False) -> None:
         """Opens the folder or URL `place`, and with `create` makes it if it is not there."""
         url, objects = _where(place, create=create)
-        is_url = "://" in place
-        self._shown = make_url(place).render_as_string(hide_password=True) if is_url else place
+        self.shown = shown(place)
         with self._errors():
             # Each step has a connection of its own: a store has no end at which one would close.
             waits = {"timeout": _PATIENCE} if url.drivername == "sqlite" else {}
@@ -107,14 +114,14 @@ class Store:
             if not sql.inspect(self._engine).has_table(_version.name):
                 if not create:
                     raise UserError(
-                        f"{self._shown} is no store.", "Make one: kentry store add STORE FILE..."
+                        f"{self.shown} is no store.", "Make one: kentry store add STORE FILE..."
                     )
                 self._make()
             with self._engine.begin() as connection:
                 version = connection.scalar(sql.select(sql.func.max(_version.c.version)))
         if version and version > VERSION:
             raise UserError(
-                f"{self._shown} was written by a newer kentry.", "Update kentry here, too."
+                f"{self.shown} was written by a newer kentry.", "Update kentry here, too."
             )
 
     def _make(self) -> None:
@@ -126,7 +133,7 @@ class Store:
         deadline = time.monotonic() + _PATIENCE
         while not sql.inspect(self._engine).has_table(_version.name):
             if time.monotonic() > deadline:
-                raise UserError(f"{self._shown} cannot be made.", "Look at the database's log.")
+                raise UserError(f"{self.shown} cannot be made.", "Look at the database's log.")
             time.sleep(0.1)
 
     def add(self, paths: Iterable[Path | str]) -> Iterator[Added]:
@@ -139,7 +146,11 @@ class Store:
             if is_store(str(path)):
                 other = Store(str(path))
                 for key in other.hashes():
-                    yield self._add(f"{path}: {key[:12]}", other.get(key))
+                    name = f"{other.shown}: {key[:12]}"
+                    try:
+                        yield self._add(name, other.get(key))
+                    except DamagedObjectError as err:
+                        yield Added(name, error=err)
                 continue
             folder = Path(path)
             files = (file for file in folder.rglob("*.json") if file.is_file())
@@ -210,26 +221,31 @@ class Store:
                 small = self._files.size(self._path(key)) <= MOST_BYTES
                 packed = self._files.cat_file(self._path(key)) if small else b""
             except FileNotFoundError as err:
-                sentence = f"{self._shown} has lost its object {key}."
+                sentence = f"{self.shown} has lost its object {key}."
                 raise DamagedObjectError(sentence, remedy) from err
             content = unpacking.decompress(packed, MOST_BYTES + 1)
         if not unpacking.eof or sha256(content).hexdigest() != key:
-            raise DamagedObjectError(f"The object {key} of {self._shown} is damaged.", remedy)
+            raise DamagedObjectError(f"The object {key} of {self.shown} is damaged.", remedy)
         return content
 
     def query(self, text: str) -> tuple[list[str], list[list[Any]]]:
-        """The columns and rows of a statement that reads; UserError where it does not."""
+        """The columns and rows of a statement that reads; UserError where it does not.
+
+        What JSON has no form for, such as a date, is a text.
+        """
         with self._errors(), self._engine.connect() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("PRAGMA query_only = ON")
             else:
                 connection = connection.execution_options(postgresql_readonly=True)
-            answer = connection.exec_driver_sql(text)
+            # Without parameters a % is a %.
+            plain = connection.execution_options(no_parameters=True)
+            answer = plain.exec_driver_sql(text)
             if not answer.returns_rows:
                 raise UserError("The statement has no rows.", "Write one that selects.")
-            return list(answer.keys()), [list(row) for row in answer]
+            return list(answer.keys()), [list(map(_value, row)) for row in answer]
 
-    def export(self, folder: Path) -> int:
+    def export(self, folder: Path) -> Iterator[Added]:
         """Writes each file into the folder, named by release, architecture and content."""
         with no_space_is_an_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -238,8 +254,12 @@ class Store:
         for key, release, arch in rows:
             # A name from a recording has no slash of its own here.
             name = "".join(c if c.isalnum() or c in "+.-_" else "_" for c in f"{release}-{arch}")
-            write_atomically(folder / f"{name.lstrip('.')}-{key[:12]}.json", self.get(key))
-        return len(rows)
+            file = folder / f"{name.lstrip('.')}-{key[:12]}.json"
+            try:
+                write_atomically(file, self.get(key))
+                yield Added(str(file), new=True)
+            except DamagedObjectError as err:
+                yield Added(str(file), error=err)
 
     def verify(self) -> Iterator[tuple[str, str]]:
         """Yields each file that is not as the index says, with the reason."""
@@ -260,7 +280,7 @@ class Store:
         known, objects = set(self.hashes()), set(self._objects())
         if known and not objects:
             raise UserError(
-                f"None of the objects of {self._shown} is there.",
+                f"None of the objects of {self.shown} is there.",
                 "Look whether their folder is mounted, and whether objects= names it.",
             )
         removed = indexed = 0
@@ -315,7 +335,7 @@ class Store:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        anew = f"kentry store gc {self._shown} makes its index again from its objects."
+        anew = f"kentry store gc {self.shown} makes its index again from its objects."
         try:
             yield
         except sql.exc.SQLAlchemyError as err:
@@ -323,14 +343,23 @@ class Store:
             remedy = "Look at the statement, at the database, or at the room on its disk."
             is_damaged = _code(err) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
             remedy = anew if is_damaged else remedy
-            raise UserError(f"{self._shown} cannot be used: {why}.", remedy) from err
+            raise UserError(f"{self.shown} cannot be used: {why}.", remedy) from err
         except OSError as err:
             raise UserError(
-                f"The objects of {self._shown} cannot be used: {err.strerror or err}.",
+                f"The objects of {self.shown} cannot be used: {err.strerror or err}.",
                 "Look at the folder's permissions and at the room on its disk.",
             ) from err
         except UnicodeDecodeError as err:
-            raise UserError(f"The index of {self._shown} is damaged.", anew) from err
+            raise UserError(f"The index of {self.shown} is damaged.", anew) from err
+
+
+def _value(value: Any) -> Value:
+    """A value as JSON has it; a number that is whole is written so."""
+    if isinstance(value, float | Decimal):
+        whole = math.isfinite(value) and value == int(value)
+        value = int(value) if whole else float(value)
+        return value if math.isfinite(value) else str(value)
+    return value if isinstance(value, str | int | None) else str(value)
 
 
 def _connect(
@@ -417,10 +446,10 @@ def _where(place: str, *, create: bool) -> tuple[URL, str]:
     try:
         url = make_url(place)
     except sql.exc.ArgumentError as err:
-        raise UserError(f"'{place}' is no URL of a database.", form) from err
+        raise UserError(f"'{shown(place)}' is no URL of a database.", form) from err
     objects = url.query.get("objects")
     if url.drivername != "postgresql" or not isinstance(objects, str):
-        raise UserError(f"'{place}' names no database of PostgreSQL's with objects.", form)
+        raise UserError(f"'{shown(place)}' names no database of PostgreSQL's with objects.", form)
     rest = url.difference_update_query(["objects"])
     return rest.set(drivername="postgresql+psycopg"), objects
 

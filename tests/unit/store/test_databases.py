@@ -79,6 +79,8 @@ def test_a_database_does_as_a_folder_and_both_are_merged(place: str, tmp_path: P
     assert [one.new for one in folder.add([place])].count(True) == 1
     assert folder.query(READ) == store.query(READ)
     assert set(folder.hashes()) == set(store.hashes()) and list(store.verify()) == []
+    odd = "SELECT now(), sum(value)::numeric, 5 % 3 FROM history WHERE case_name LIKE 're%'"
+    assert main(["store", "query", place, odd, "--json"]) == 0
     with pytest.raises(UserError, match="read-only"):
         store.query("DELETE FROM results")
 

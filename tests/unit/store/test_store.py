@@ -20,7 +20,7 @@ import pytest
 from kentry.cli import main
 from kentry.errors import UserError
 from kentry.results.recording import read_recording, write_recording
-from kentry.store.store import Store
+from kentry.store.store import Store, shown
 from tests.builders import recording, timed
 from tests.unit.kernels.sources import put
 
@@ -85,8 +85,8 @@ def test_what_is_added_is_found_exported_and_there_once(tmp_path: Path) -> None:
     # A pipe in a folder is no result.
     os.mkfifo(tmp_path / "files" / "pipe.json")
     assert [one.new for one in store.add([tmp_path / "files"])] == [False, False]
-    assert store.query(READ) == (["value"], [[5.0], [7.0]])
-    assert store.export(tmp_path / "out") == 2
+    assert store.query(READ) == (["value"], [[5], [7]])
+    assert len(list(store.export(tmp_path / "out"))) == 2
     out = sorted(file.read_bytes() for file in (tmp_path / "out").iterdir())
     assert out == sorted(file.read_bytes() for file in files)
     assert all(read_recording(file) for file in (tmp_path / "out").iterdir())
@@ -109,6 +109,39 @@ def test_two_stores_are_merged_without_loss(tmp_path: Path) -> None:
     assert [one.new for one in second.add([str(tmp_path / "store")])].count(True) == 1
     assert second.query(READ)[1] == [[5.0], [7.0], [9.0]]
     assert set(first.hashes()) < set(second.hashes())
+
+
+def test_a_damaged_object_stops_no_merge_and_no_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filled(tmp_path, 7, 5, 9)
+    an_object(tmp_path).write_bytes(b"half")
+    damaged, merged, out = (str(tmp_path / name) for name in ("store", "merged", "out"))
+    assert main(["store", "add", merged, damaged, "-q"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "2 added, 1 refused\n" and "gc" in said.err
+    assert main(["store", "export", damaged, out, "-q"]) == 2
+    assert len(list(Path(out).iterdir())) == 2
+    assert main(["store", "verify", merged]) == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("results", "results"),
+        ("postgresql://u:pa@s:s@host/db?objects=o", "postgresql://u:***@host/db?objects=o"),
+        ("postgresql://h/db?password=pass&objects=o", "postgresql://h/db?password=***&objects=o"),
+        ("postgresql://u:pass@h:port/db?objects=o", "postgresql://u:***@h:port/db?objects=o"),
+    ],
+)
+def test_no_message_has_a_password(
+    place: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(place) == name
+    for words in (["gc", place], ["verify", place], ["export", place, str(tmp_path / "out")]):
+        assert main(["store", *words]) == 2
+    assert main(["history", place, "-o", str(tmp_path / "site")]) == 2
+    assert "pass" not in capsys.readouterr().err.replace("password", "")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +322,14 @@ def test_a_query_is_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     filled(tmp_path, 7, 5)
     assert main(["store", "query", str(tmp_path / "store"), READ, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert (document["schema"], document["rows"]) == ("kentry/query/1", [[5.0], [7.0]])
+    assert (document["schema"], document["rows"]) == ("kentry/query/1", [[5], [7]])
+    assert "5.0" not in str(document["rows"])
+    odd = "SELECT 12345678.0, 12345678.25, x'00ff', 1e999, NULL, 5 % 3 WHERE 'abc' LIKE 'a%'"
+    assert main(["store", "query", str(tmp_path / "store"), odd, "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)["rows"]
+    assert row == [12345678, 12345678.25, str(b"\x00\xff"), "inf", None, 2]
+    assert main(["store", "query", str(tmp_path / "store"), odd]) == 0
+    assert "12345678 " in (out := capsys.readouterr().out) and "12345678.25" in out
     assert main(["store", "query", str(tmp_path / "store")]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split()[-1] == "2"
 
