@@ -21,10 +21,10 @@ from pathlib import Path
 # Lines of Python that a package may have, at most: tests/unit/test_size.py fails beyond.  A change
 # that needs more takes it from another package, or says in its commit why the total grows.
 BUDGET = {
-    "(loose)": 657,
+    "(loose)": 660,
     "arch": 1662,
     "boot": 2571,
-    "commands": 3706,
+    "commands": 3717,
     "compare": 2375,
     "count": 1919,
     "host": 2345,
@@ -34,15 +34,15 @@ BUDGET = {
     "models": 969,
     "path": 1250,
     "results": 3452,
-    "show": 6516,
+    "show": 6537,
     "stats": 672,
-    "store": 466,
-    "study": 3555,
+    "store": 495,
+    "study": 3592,
     "time": 1584,
     "vector": 2922,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 42944
+TESTS_BUDGET = 43112
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 112
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -28,6 +28,7 @@ class Options(StoreOptions):
 def run(options: Options) -> None:
     """Writes each page that is new or says something else than before."""
     from kentry.show.history import site
+    from kentry.store.store import shown
     from kentry.study.history import history
 
     folder = options.output
@@ -36,12 +37,12 @@ def run(options: Options) -> None:
     with no_space_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
     written = total = 0
-    with progress(f"history of {options.store}") as update:
+    with progress(f"history of {shown(options.store)}") as update:
         lines = history(options.store, update)
-        for name, text in site(lines, Path(options.store.partition("?")[0]).name):
+        for name, text in site(lines, Path(options.store.partition("?")[0]).resolve().name):
             file, total = folder / name, total + 1
             update(None, f"writing {name}")
-            if not file.is_file() or file.read_text(encoding="utf-8") != text:
+            if not file.is_file() or file.read_bytes() != text.encode():
                 write_atomically(file, text)
                 written += 1
     said = f"{folder / 'index.html'}: {written} of {total} pages written"

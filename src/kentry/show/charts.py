@@ -380,17 +380,30 @@ def line(
         plot.add(_TEXT, "end caption", right, up.at(value) - 4, name)
     # Thousands of points are a line; only those that are marked can be seen.
     every = len(points) <= _DOTS or shape == "dots"
+    dots = [at for point, at in zip(points, positions, strict=True) if point.mark != "point"]
+    taken = [(left - 5, level - 5, left + 5, level + 5) for left, level in dots]
     for point, (left, level) in zip(points, positions, strict=True):
         if every or point.mark != "point":
             plot.add(_CIRCLE, point.mark, left, level, 5 - 2 * (point.mark == "point"), point.title)
             if point.link:
                 plot.link(len(plot.parts) - 1, point.link, point.title)
-            if point.label:
-                plot.add(_TEXT, "end caption", left - 7, level - 5, point.label)
+            # Above its dot, or below, or nowhere: it must not cover another.
+            for base in (level - 5, level + 15) if point.label else ():
+                box = (left - 7 - _LETTER * len(point.label), base - 10, left - 7, base)
+                if not any(_meet(box, other) for other in taken):
+                    taken.append(box)
+                    plot.add(_TEXT, "end caption", left - 7, base, point.label)
+                    break
     plot.unit(x)
     cut = "" if up.low <= 0 <= up.high else "; the axis does not begin at 0"
     plot.add(_TEXT, "caption", 4, _TOP - 6, f"{y}{cut}")
     return plot.drawing()
+
+
+def _meet(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether two boxes of left, top, right and bottom have a common part."""
+    apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+    return not apart
 
 
 def intervals(rows: Sequence[TimedComparison], label: str, unit: str) -> Markup:

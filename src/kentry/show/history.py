@@ -23,7 +23,7 @@ from kentry.show.page import page, rendered
 from kentry.show.sections import Fold, OnPage, Section
 from kentry.show.studies import log_chart, log_layout
 from kentry.stats.exact import BETTER, WORSE
-from kentry.study.history import Line
+from kentry.study.history import Kernel, Line
 
 _RELEASES = "releases.html"
 _LINKS = [
@@ -99,7 +99,8 @@ def _overview(
 ) -> Layout:
     table = Table(
         [text_column("case"), *(Column(line.name) for line in lines)],
-        caption="Instructions of the newest kernel, and how many more than of the oldest",
+        caption="Instructions of the newest kernel, and how many more than of the oldest; (?) where"
+        " that depends on the context",
     )
     for case, file in files.items():
         cells: list[object] = []
@@ -110,13 +111,13 @@ def _overview(
                 cells.append(None)
                 continue
             place += 1
-            points = line.logs[case].points
-            if len(points) < 2:
-                cells.append(number(points[0].value))
+            value = number(line.with_case(case)[-1].cases[case].value)
+            if not (change := line.ends.get(case)):
+                cells.append(value)
                 continue
-            old, new = (points[at].value or 0 for at in (0, -1))
-            kind = WORSE if new > old else BETTER if new < old else ""
-            cells.append(Cell(f"{new} ({signed(int(new - old))})", kind, f"{file}#result-{place}"))
+            kind = (WORSE if change.delta > 0 else BETTER) if change.is_sure else ""
+            delta = signed(int(change.delta)) if kind or not change.delta else "?"
+            cells.append(Cell(f"{value} ({delta})", kind, f"{file}#result-{place}"))
         table.row(Cell(case, link=file), *cells)
     newest = Table(
         [Column("date"), *map(text_column, ("kernel", "line", "worse", "better"))],
@@ -152,19 +153,20 @@ def _changes(changes: dict[str, ChangePoint]) -> str:
 def _beside(case: str, logs: Sequence[tuple[Line, Log]]) -> Layout:
     """All lines beside each other, a row a kernel."""
     table = Table([text_column("kernel"), Column("date"), *(Column(line.name) for line, _ in logs)])
-    rows: dict[str, dict[int, Point]] = {}
-    for at, (_, log) in enumerate(logs):
-        for point in log.points:
-            rows.setdefault(point.name, {})[at] = point
-    ordered = sorted(rows.items(), key=lambda row: max(p.date for p in row[1].values()))
-    for name, points in reversed(ordered):
-        values = [number(points[at].value) if at in points else None for at in range(len(logs))]
-        table.row(name, next(iter(points.values())).date[:10] or None, *values)
-    ends = [(log.points[0].value or 0, log.points[-1].value or 0) for _, log in logs]
-    rose, fell = sum(old < new for old, new in ends), sum(old > new for old, new in ends)
+    rows: dict[str, dict[int, Kernel]] = {}
+    for at, (line, _) in enumerate(logs):
+        for kernel in line.with_case(case):
+            rows.setdefault(kernel.name, {})[at] = kernel
+    ordered = sorted(rows.items(), key=lambda row: max(own.date for own in row[1].values()))
+    for name, kernels in reversed(ordered):
+        own = [kernels.get(at) for at in range(len(logs))]
+        values = [number(kernel.cases[case].value) if kernel else None for kernel in own]
+        table.row(name, next(iter(kernels.values())).date[:10] or None, *values)
+    ends = [line.ends[case] for line, _ in logs if case in line.ends]
+    rose, fell = (sum(end.is_sure and sign * end.delta > 0 for end in ends) for sign in (1, -1))
     summary = (
         f"{len(rows)} kernels; from the first to the last of a line the count rose in {rose} of"
-        f" {len(ends)} lines, and fell in {fell}"
+        f" {len(logs)} lines, and fell in {fell}"
     )
     return Layout(
         "beside", f"History of {case}", summary, [Section("All lines beside each other", [table])]
@@ -209,18 +211,20 @@ def _release_page(releases: Sequence[_Release]) -> Layout:
         before = dict.fromkeys(change.before for change in cases.values())
         title = f"{release.point.date[:10]} {release.title}: {_changes(cases)}".strip()
         after = Prose(f"After {', '.join(before)}.")
-        folds.append(Fold(title, [after, *notes, *_to_find(cases), table], release.id))
+        folds.append(Fold(title, [after, *notes, *_to_find(release), table], release.id))
     intro = "Instructions that each function adds to each case, the newest release first."
-    summary = f"{len(releases)} releases changed a count"
+    changed = len({release.point.name for release in releases})
+    summary = f"{changed} releases changed a count, {len(releases)} times in one of the lines"
     return Layout("releases", "What each release changed", summary, [intro, *folds])
 
 
-def _to_find(changes: dict[str, ChangePoint]) -> Iterator[Block]:
+def _to_find(release: _Release) -> Iterator[Block]:
     """What a bisection is asked where no commit is known."""
-    case, change = max(changes.items(), key=lambda item: abs(item[1].delta))
+    case, change = max(release.changes.items(), key=lambda item: abs(item[1].delta))
     if change.releases and not change.found:
-        old, new = change.releases
-        yield Prose(f"To find the commit: kentry bisect v{old}..v{new} --case {case}")
+        (old, new), (arch, cpu, *_) = change.releases, release.line.kernels[0].line
+        ends = f"kentry bisect --good v{old} --bad v{new} --config distro"
+        yield Prose(f"To find the commit: {ends} --arch {arch} --cpu {cpu} --case {case}")
 
 
 def _compare(lines: Sequence[Line]) -> Layout:
@@ -236,7 +240,7 @@ def _compare(lines: Sequence[Line]) -> Layout:
                 pairs = ((functions.setdefault(f, len(functions)), n) for f, n in counted.functions)
                 path = tuple(item for pair in pairs for item in pair)
                 index = paths.setdefault(path, len(paths)) if path else None
-                cases[case] = [counted.value, index, counted.varies]
+                cases[case] = [counted.value, index, len(counted.contexts) > 1]
         kernels += [{"name": name, "line": at, "cases": own} for name, own in by_name.items()]
     return Layout(
         "compare",
@@ -262,7 +266,7 @@ def _feed(title: str, releases: Sequence[_Release]) -> str:
         for case, change in release.worse.items():
             rows = sorted(change.functions, key=lambda row: -abs(row.delta))
             where = some([f"{row.name} {row.delta:+d}" for row in rows], _NAMED)
-            of = f"{case}: {number(change.old)} -> {number(change.new)} ({change.delta:+})"
+            of = f"{case} {change.delta:+}"
             lines.append("; ".join(filter(None, (of, where, *change.found))))
         entries.append(
             {

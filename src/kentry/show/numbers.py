@@ -50,6 +50,8 @@ def duration(ns: float) -> str:
 
 def change(delta: float, old: float, digits: int = 1) -> str:
     """Returns `delta` in per cent of `old`, with more decimals where these would make it zero."""
+    if not old:
+        return "from 0"
     for more in range(digits, _MOST_DECIMALS):
         text = f"{100 * delta / old:+.{more}f}"
         if not delta or float(text):

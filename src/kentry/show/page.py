@@ -70,7 +70,8 @@ def page(
         f" script-src '{_hash(script)}'; style-src '{_hash(style)}'",
         "version": __version__,
         "explained": explainer(),
-        "written": datetime.now(UTC).date().isoformat(),
+        # A page of a site that would be as it is stays.
+        "written": "" if links else datetime.now(UTC).date().isoformat(),
     }
     return rendered("base.html", variables)
 

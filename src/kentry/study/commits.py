@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -88,13 +88,9 @@ def value(recording: Recording, case: str, metric: str) -> Real:
     return measured.value
 
 
-def sums(case: str, values: Iterable[tuple[Recording, Real]]) -> list[Caveat]:
-    """Says which of a case's counts no context of their kernel has."""
-    counts: dict[str, None] = {}
-    for recording, count in values:
-        own = recording.case(case)
-        if own and isinstance(count, int) and not own.has_context(count):
-            counts[str(count)] = None
+def sums(case: str, values: Iterable[tuple[Collection[int], Real]]) -> list[Caveat]:
+    """Says which of a case's values no context has; each is beside its kernel's counts in all."""
+    counts = {str(count): None for own, count in values if own and count not in own}
     which = f"{caveats.some(list(counts))} {INSTRUCTIONS}"
     return [caveats.sum_of_contexts(which, case)] if counts else []
 
@@ -401,8 +397,10 @@ class Commits:
         """Says which counts of a case no context of their commit has."""
         if self.metric != INSTRUCTIONS:
             return []
-        own = {name: made for name, made in self._recordings.items() if made.case(case)}
-        return sums(case, ((made, self._from_first(name, case)) for name, made in own.items()))
+        own = {n: result for n, made in self._recordings.items() if (result := made.case(case))}
+        return sums(
+            case, ((made.values, self._from_first(name, case)) for name, made in own.items())
+        )
 
     def keep_provisional(self, rows: Sequence[studies.Provisional]) -> None:
         """Writes down what the search has named before it is verified; nothing: all is."""

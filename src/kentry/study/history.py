@@ -13,7 +13,7 @@ import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import pairwise, starmap
 from multiprocessing import get_context
@@ -34,12 +34,16 @@ from kentry.results.document import read_document, to_json
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.studies import Answer, Bisection, Log, Point
 from kentry.store.store import Store
-from kentry.study.commits import Difference, Pair
+from kentry.study.commits import Difference, Pair, sums
 from kentry.study.log import Neighbours, differences_noted, followed, log_of
 
 _DOCUMENTS = "SELECT sha256, schema FROM documents ORDER BY added, sha256"
-# What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64.
-_VERSION = re.compile(r"^[\d.]+(-rc\d+)?(-\d+)?(\+(deb\d+[.+u\d]*|bpo))?[-+]?")
+# What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64,
+# 6.12.0-55.8.1.el10_1.aarch64+debug, 6.12.9-arch1-1, 7.0.0-rc3-00012-g0123456789ab-dirty.
+_VERSION = re.compile(
+    r"^[\d.]+(-rc\d+)?(-arch\d+)?(-\d[\w.]*)?(\+(deb\d+[.+u\d]*|bpo))?"
+    r"(-(?P<next>next)-\d{8})?(-g[0-9a-f]{7,}(-dirty)?)?[-+]?"
+)
 _COMPILER = re.compile(r"(gcc|clang)\D*?(?:-\d+\D*?)?(\d+)\.\d")
 # Debian's has 40 characters; the expression takes time by the square of them.
 _LONGEST_COMPILER = 400
@@ -59,12 +63,12 @@ Words = tuple[str, ...]
 class Counted(Struct, frozen=True):
     """A case of a kernel: its instructions, and those of each function of its commonest path.
 
-    A count that `varies` is another one in another context.
+    `contexts` has its counts in all contexts.
     """
 
     value: int
     functions: tuple[tuple[str, int], ...]
-    varies: bool
+    contexts: tuple[int, ...]
 
 
 class Kernel(Struct, frozen=True, kw_only=True):
@@ -90,11 +94,19 @@ class Compared(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """Kernels in order, with a log for each case that some of them have."""
+    """Kernels in order, with a log for each case that some of them have.
+
+    `ends` has how a case's newest kernel differs from its oldest; none where there is but one.
+    """
 
     name: str
     kernels: tuple[Kernel, ...]
     logs: dict[str, Log]
+    ends: dict[str, Difference]
+
+    def with_case(self, case: str) -> list[Kernel]:
+        """Returns those with the case, each kernel once."""
+        return _with_case(self.kernels, case)
 
 
 def history(place: str, update: Update) -> list[Line]:
@@ -109,7 +121,8 @@ def history(place: str, update: Update) -> list[Line]:
     kernels = [kernel for kernel in read if kernel.cases]
     if not kernels:
         raise UserError(
-            f"{place} has no recording with counts.", "Add some: kentry store add STORE FILE..."
+            f"{store.shown} has no recording with counts.",
+            "Add some: kentry store add STORE FILE...",
         )
     lines: dict[tuple[Any, ...], list[Kernel]] = defaultdict(list)
     for kernel in kernels:
@@ -118,8 +131,10 @@ def history(place: str, update: Update) -> list[Line]:
     pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
     for own in ordered:
         for case in _cases(own):
-            for old, new in pairwise(_with_case(own, case)):
-                pairs[old.sha256, new.sha256].append(case)
+            keys = [kernel.sha256 for kernel in _with_case(own, case)]
+            ends = [(keys[0], keys[-1])] if len(keys) > 2 else []
+            for pair in (*pairwise(keys), *ends):
+                pairs[pair].append(case)
     wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
     compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
     culprits = _culprits(store, bisections)
@@ -128,6 +143,11 @@ def history(place: str, update: Update) -> list[Line]:
             _name(own[0], ordered),
             tuple(own),
             {case: _log(_with_case(own, case), case, compared, culprits) for case in _cases(own)},
+            {
+                case: compared[having[0].sha256, having[-1].sha256].cases[case]
+                for case in _cases(own)
+                if len(having := _with_case(own, case)) > 1
+            },
         )
         for own in sorted(ordered, key=lambda own: (-len(own), own[0].line, own[0].words))
     ]
@@ -180,6 +200,8 @@ def _on_all_processors(make: Callable[..., Made], wanted: Sequence[Words]) -> It
 
 
 def _end_with(parent: int) -> None:
+    # An interrupt is the parent's, which waits for its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # From linux/prctl.h.  If kentry is killed, a worker would wait for more work for ever.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # It may have been killed before.
@@ -204,7 +226,8 @@ _store = lru_cache(1)(Store)
 # Of neighbours the older one was the newer one of those before.
 @lru_cache(2)
 def _recording(place: str, key: str) -> Recording:
-    return read_recording(Path(f"{place}: {key[:12]}"), _store(place).get(key))
+    store = _store(place)
+    return read_recording(Path(f"{store.shown}: {key[:12]}"), store.get(key))
 
 
 def _kernel(place: str, key: str) -> Kernel:
@@ -213,9 +236,11 @@ def _kernel(place: str, key: str) -> Kernel:
     origin, release = kernel.get("origin") or {}, kernel.get("release") or ""
     compiler = _COMPILER.search((kernel.get("compiler") or "")[:_LONGEST_COMPILER])
     config = f"{origin.get('config', '')} {origin.get('config_set', '')}".strip()
-    flavour = config or _VERSION.sub("", release)
-    is_package, commit = origin.get("kind") == "debian", origin.get("commit", "")
+    flavour = config or _VERSION.sub(r"\g<next>", release)
     version = origin.get("version") or release
+    commit = origin.get("patched_commit") or origin.get("commit", "")
+    image = (kernel.get("image_sha256") or "")[:8]
+    named = " ".join(dict.fromkeys(filter(None, (kernel.get("spec"), release, image))))
     line = (
         kernel["arch"],
         str(target.get("processor") or target.get("cpu_model") or target.get("cpu") or "?"),
@@ -225,17 +250,16 @@ def _kernel(place: str, key: str) -> Kernel:
     return Kernel(
         sha256=key,
         tool=recording.tool,
-        name=f"debian:{version}" if is_package else commit or kernel.get("spec") or release,
-        title=origin.get("subject") or f"Linux {release}",
+        # A spec such as image:FILE is that of many kernels.
+        name=commit or (f"{origin['kind']}:{version}" if "version" in origin else named),
+        title=origin.get("patch") or origin.get("subject") or f"Linux {release}",
         version=version,
         date=_date(kernel),
         arch=kernel["arch"],
         line=line,
         words=tuple(str(target.get("cmdline", "")).split()),
         cases={
-            case.name: Counted(
-                case.metrics[INSTRUCTIONS].value, case.functions, len(case.values) > 1
-            )
+            case.name: Counted(case.metrics[INSTRUCTIONS].value, case.functions, tuple(case.values))
             for case in recording.cases
             if INSTRUCTIONS in case.metrics and not recording.program
         },
@@ -243,11 +267,15 @@ def _kernel(place: str, key: str) -> Kernel:
 
 
 def _date(kernel: Mapping[str, Any]) -> str:
-    """When its commit was made or, of a package, the day it was built, ISO 8601; or empty."""
+    """When its commit was made or, of a package, the day it was built, ISO 8601; or empty.
+
+    All are in UTC: their texts are compared.
+    """
     match = _BUILT.search(kernel.get("banner") or "")
     try:
         if stated := (kernel.get("origin") or {}).get("date") or (match and match[1]):
-            return datetime.fromisoformat(stated).isoformat()
+            date = datetime.fromisoformat(stated)
+            return (date.astimezone(UTC) if date.tzinfo else date).isoformat()
         day = datetime.strptime(match[2] if match else "", "%a %b %d %H:%M:%S %Z %Y")
     except (ValueError, TypeError):
         return ""
@@ -255,14 +283,15 @@ def _date(kernel: Mapping[str, Any]) -> str:
 
 
 def _order(kernel: Kernel) -> tuple[Any, ...]:
+    """Kernels of one version and date stay in the order in which they were added."""
     from debian.debian_support import NativeVersion
 
     # A release candidate comes before its release.
     version = re.sub(r"[^\w.+~:-]", ".", kernel.version.replace("-rc", "~rc"))
     try:
-        return (NativeVersion(version), kernel.date, kernel.name)
+        return (NativeVersion(version), kernel.date)
     except ValueError:
-        return (NativeVersion("0"), kernel.date, kernel.name)
+        return (NativeVersion("0"), kernel.date)
 
 
 def _cases(kernels: Iterable[Kernel]) -> list[str]:
@@ -281,22 +310,28 @@ def _compared(place: str, old: str, new: str, *cases: str) -> Compared:
     return Compared(apart, tuple(pair.differing()))
 
 
-def _culprits(store: Store, keys: Sequence[str]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """The commits that bisections between two releases named: by both, architecture and case."""
-    culprits: dict[tuple[str, ...], tuple[str, ...]] = {}
+# By both releases, architecture, processor and case: commits and what each of them adds.
+_Culprits = dict[tuple[str, ...], list[tuple[str, Real]]]
+
+
+def _culprits(store: Store, keys: Sequence[str]) -> _Culprits:
+    """The commits that bisections between two releases named."""
+    culprits: _Culprits = {}
     for key in keys:
         try:
             own = read_document(Path(key), Bisection, "", store.get(key))
         except (RecordingError, UserError) as err:
-            say(err.sentence)
+            say(err.sentence, is_error=True)
             continue
-        answers: list[Bisection | Answer] = [own, *own.others]
+        answers: list[Bisection | Answer] = [own, *own.others] if own.metric == INSTRUCTIONS else []
         for answer in answers:
-            commits = [f'{one.commit[:12]} ("{one.subject}")' for one in answer.culprits]
-            of = own.arch, answer.case
-            culprits[own.good.commit, own.bad.commit, *of] = tuple(commits)
+            commits = [
+                (f'{one.commit[:12]} ("{one.subject}")', one.delta) for one in answer.culprits
+            ]
+            of = own.arch, own.origin.get("cpu", ""), answer.case
+            culprits[own.good.commit, own.bad.commit, *of] = commits
             # The commit of a release says so.
-            culprits[own.good.subject, own.bad.subject, *of] = tuple(commits)
+            culprits[own.good.subject, own.bad.subject, *of] = commits
     return culprits
 
 
@@ -304,7 +339,7 @@ def _log(
     kernels: Sequence[Kernel],
     case: str,
     compared: Mapping[tuple[str, str], Compared],
-    culprits: Mapping[tuple[str, ...], tuple[str, ...]],
+    culprits: _Culprits,
 ) -> Log:
     names = [kernel.name for kernel in kernels]
     titles = {index: kernel.title for index, kernel in enumerate(kernels)}
@@ -312,6 +347,8 @@ def _log(
     steps = [Neighbours(at, at + 1, own.cases[case]) for at, own in enumerate(between)]
     values: dict[int, Real] = {0: kernels[0].cases[case].value}
     changes, notes = followed(values, steps, names, titles)
+    counted = (kernel.cases[case] for kernel in kernels)
+    notes += sums(case, zip((own.contexts for own in counted), values.values(), strict=True))
     notes += differences_noted(
         (name, own.differing) for name, own in zip(names[1:], between, strict=True)
     )
@@ -324,9 +361,10 @@ def _log(
     for change in changes:
         ends = [f"Linux {release}" for release in change.releases or ()]
         old, new = ends or (change.before, change.names[-1])
-        named.append(
-            msgspec.structs.replace(change, found=culprits.get((old, new, arch, case), ()))
-        )
+        # A bisection of another config may have found a change of the other sign.
+        commits = culprits.get((old, new, arch, cpu, case), ())
+        found = tuple(commit for commit, delta in commits if delta * change.delta > 0)
+        named.append(msgspec.structs.replace(change, found=found))
     origin = {"what": f"{len(names)} kernels", "cpu": cpu}
     counts = {case: tuple(values.values())}
     tool = kernels[-1].tool

@@ -185,7 +185,8 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
         changes[case], undecided = followed(values[case], steps[case], names, titles)
         notes += undecided
     for case, own in values.items():
-        notes += sums(case, ((recordings[index], count) for index, count in own.items()))
+        beside = ((recordings[index].case(case), count) for index, count in own.items())
+        notes += sums(case, ((result.values, count) for result, count in beside if result))
     notes += differences_noted(differing)
     points = [
         Point(

@@ -3,6 +3,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from itertools import combinations
 
 import pytest
 from msgspec import structs
@@ -108,3 +109,21 @@ def test_a_history_is_labelled_by_months_or_by_releases_where_months_are_out_of_
     log = structs.replace(a_log(), points=points, changes=())
     drawing = standing_alone(log_chart(log, by_date=by_date).drawing)
     assert re.findall(r">([\d.-]{7,})<", drawing) == labels
+
+
+def test_no_label_of_a_change_covers_another_or_a_change() -> None:
+    points = [
+        Point(at, 100 + 2 * (at % 2), "", "worse", "", f"{delta:+}")
+        for at, delta in enumerate([3, -33, 13, 13, -27, 2, 1, -2] * 8)
+    ]
+    drawing = line(points, "", "x", "y", shape="steps")
+    number = r'="([\d.]+)"'
+    dots = [(float(x), float(y)) for x, y in re.findall(f"cx{number} cy{number}", drawing)]
+    texts = re.findall(f'end caption" x{number} y{number}>([^<]*)', drawing)
+    boxes = [(float(x) - 6 * len(t), float(x), float(y) - 9, float(y)) for x, y, t in texts]
+    boxes += [(x - 5, x + 5, y - 5, y + 5) for x, y in dots]
+    assert len(texts) > 8
+    for box, other in combinations(boxes, 2):
+        is_label = box in boxes[: len(texts)]
+        meets = box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
+        assert not (is_label and meets), (box, other)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -59,11 +60,30 @@ def test_two_kernels_are_compared_and_the_address_names_them(
     page.click("#answer summary")
     cells = page.locator("#answer details tbody tr > *").all_inner_texts()
     assert cells == [HOSTILE, "10", "12", "+2"]
-    assert page.url.endswith("#0..2")
+    # By their names: a kernel that is added before them changes no address.
+    assert parse_qs(urlsplit(page.url).fragment) == {
+        "old": ["arm64 cortex-a76, gcc 12: debian:6.12.0-1"],
+        "new": ["arm64 cortex-a76, gcc 12: debian:6.12.2-1"],
+    }
     again = open_file(site / "compare.html")
     again.goto(page.url)
     again.wait_for_selector("#answer details")
     assert again.locator("#answer summary").inner_text() == "read +2"
+
+
+def test_a_count_of_zero_is_one_and_a_case_of_one_side_is_named(
+    open_file: OpenFile, tmp_path: Path
+) -> None:
+    old = package("6.12.1-1", {"vdso": [], "gone": [("a", 3)]})
+    new = package("6.12.2-1", {"vdso": [("a", 4)]}, DAYS[1])
+    place = stored(tmp_path, [old, new])
+    assert main(["history", place, "-o", str(tmp_path / "site")]) == 0
+    page = open_file(tmp_path / "site" / "compare.html")
+    page.wait_for_selector("#answer details")
+    assert page.locator("#answer > .wide tbody tr").inner_text().split() == ["vdso", "0", "4", "+4"]
+    assert page.locator("#answer > .note").inner_text() == "Only the old one has gone."
+    page.click("#answer summary")
+    assert page.locator("#answer details tbody tr").inner_text().split() == ["a", "-", "4", "+4"]
 
 
 def test_a_count_that_depends_on_the_context_is_no_sure_change(

@@ -32,6 +32,7 @@ from kentry.show import numbers
         (numbers.change, (2, 310), "+0.6 %"),
         (numbers.change, (-1, 100_000), "-0.001 %"),
         (numbers.change, (0, 5), "+0.0 %"),
+        (numbers.change, (5, 0), "from 0"),
         (numbers.change, (5, 10**4000), "+0.00000000000 %"),
         (numbers.change, (1e-300, 1e300), "+0.00000000000 %"),
         (numbers.change, (1, -math.inf), "-0.00000000000 %"),

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from kentry.cli import main
+from kentry.cli import build_parser, main
 from kentry.results.document import dump, to_json
 from kentry.results.recording import Recording, write_recording
 from kentry.store.store import Store
 from kentry.study import history
 from tests.builders import recording
 from tests.golden import test_golden
+from tests.unit.compare.test_contexts import in_contexts
 from tests.unit.show.pages import HOSTILE, Page
 
 DAYS = ("2026-01-09", "2026-02-01", "2026-03-05", "2026-04-02", "2026-05-01")
@@ -124,11 +128,22 @@ def test_a_line_has_one_processor_flavour_compiler_and_command_line(tmp_path: Pa
         ("6.10.11+bpo-amd64", "amd64"),
         ("7.0.0-rc3", ""),
         ("6.12.95", ""),
-        ("7.0.0-rc3-next-20260101", "next-20260101"),
+        ("7.0.0-rc3-next-20260101", "next"),
+        ("7.0.0-rc3-00012-g0123456789ab-dirty", ""),
+        ("6.12.9-g0123456789ab", ""),
+        ("6.1.0-0.deb11.21-arm64", "arm64"),
+        ("6.12.0-55.8.1.el10_1.aarch64", ""),
+        ("6.12.9-200.fc41.x86_64+debug", "debug"),
+        ("6.12.9-arch1-1", ""),
+        ("6.8.0-45-generic", "generic"),
     ],
 )
-def test_the_flavour_is_what_follows_the_version(release: str, flavour: str) -> None:
-    assert history._VERSION.sub("", release) == flavour
+def test_the_flavour_is_what_follows_the_version(
+    release: str, flavour: str, tmp_path: Path
+) -> None:
+    own = recording({"read": [("a", 10)]}, kernel={"release": release})
+    [line] = lines_of(stored(tmp_path, [own]))
+    assert line.kernels[0].line[2] == (flavour or "-")
 
 
 def test_commits_of_a_tree_are_in_the_order_in_which_they_were_made(tmp_path: Path) -> None:
@@ -143,11 +158,16 @@ def test_commits_of_a_tree_are_in_the_order_in_which_they_were_made(tmp_path: Pa
                     "config": "tiny",
                     "commit": f"{9 - place}" * 40,
                     "subject": f"commit {place}",
-                    "date": f"2026-01-0{place}T10:00:00+02:00",
+                    "date": date,
                 },
             },
         )
-        for place in (3, 1, 2)
+        for place, date in (
+            (3, "2026-01-03T10:00:00+00:00"),
+            # In UTC 23:00 of the second, and 07:30 of the third.
+            (1, "2026-01-03T01:00:00+02:00"),
+            (2, "2026-01-02T23:30:00-08:00"),
+        )
     ]
     [line] = lines_of(stored(tmp_path, recordings))
     assert [point.title for point in line.logs["read"].points] == [
@@ -168,6 +188,45 @@ def test_a_candidate_comes_before_its_release_and_a_kernel_counts_once(tmp_path:
     assert [point.value for point in line.logs["read"].points] == [4, 5]
 
 
+@pytest.mark.parametrize(
+    ("origin", "names"),
+    [
+        ({"kind": "image"}, ["image:Image 6.12.9 0000000a", "image:Image 6.12.9 0000000b"]),
+        ({"kind": "source", "version": "6.12.9-1"}, ["source:6.12.9-1"]),
+        ({"kind": "tree", "commit": "c" * 40}, ["c" * 40]),
+        ({"kind": "tree", "commit": "c" * 40, "patched_commit": "d" * 40}, ["d" * 40]),
+    ],
+)
+def test_a_spec_that_names_many_kernels_is_not_their_name(
+    origin: dict[str, str], names: list[str], tmp_path: Path
+) -> None:
+    kernel = {"spec": "image:Image", "release": "6.12.9", "origin": origin}
+    images = [kernel | {"image_sha256": digit.rjust(8, "0") + 56 * "0"} for digit in "ab"]
+    place = stored(tmp_path, [recording({"read": [("a", 9)]}, kernel=own) for own in images])
+    [line] = lines_of(place)
+    assert [point.name for point in line.logs["read"].points] == names
+
+
+def test_a_count_that_no_recording_has_is_said_to_be_a_sum(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recordings = []
+    for at, counts in enumerate(([20, 20, 40], [40, 60, 60])):
+        own = in_contexts([[("a", count)] for count in counts])
+        own.kernel = {**own.kernel, "release": f"6.12.{at}", "spec": f"6.12.{at}"}
+        recordings.append(own)
+    place, site = stored(tmp_path, recordings), tmp_path / "site"
+    [line] = lines_of(place)
+    *_, last = line.logs["stat"].points
+    # A context that both have says that nothing changed.
+    assert last.value == 20
+    kinds = [note["kind"] for note in line.logs["stat"].caveats]
+    assert "sum-of-contexts" in kinds
+    assert main(["history", place, "-o", str(site)]) == 0
+    # The overview and the table of all lines have what the newest recording has.
+    assert re.findall(r"60 \([^)]*\)", (site / "index.html").read_text())
+
+
 def test_only_what_is_new_is_read_and_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,10 +234,10 @@ def test_only_what_is_new_is_read_and_compared(
     place = stored(tmp_path, old)
     lines_of(place)
     kept = {file: file.stat().st_ino for file in (tmp_path / "cache/compared").iterdir()}
-    assert len(kept) == 4 + 3
+    assert len(kept) == 4 + 3 + 1
     lines_of(stored(tmp_path, [*old, newest]))
     after = {file: file.stat().st_ino for file in (tmp_path / "cache/compared").iterdir()}
-    assert len(after) == 5 + 4
+    assert len(after) == 5 + 4 + 2
     assert after.items() >= kept.items()
     # What is damaged, or in another's place, is made again.
     damaged, *others = sorted(kept)
@@ -190,15 +249,32 @@ def test_only_what_is_new_is_read_and_compared(
     assert [point.value for point in line.logs["read"].points] == [20, 21, 22, 23, 24]
 
 
-def test_a_commit_that_a_bisection_named_stands_at_its_change(tmp_path: Path) -> None:
-    place = stored(tmp_path, rising(20, 27))
+@pytest.mark.parametrize(
+    ("counts", "changes"),
+    [
+        ((20, 27), {}),
+        # Of another processor or metric, or a change the other way.
+        ((20, 27), {"origin": {"cpu": "cortex-a76"}}),
+        ((20, 27), {"metric": "ns"}),
+        ((27, 20), {}),
+    ],
+    ids=str,
+)
+def test_a_commit_that_a_bisection_named_stands_at_its_change(
+    counts: tuple[int, int], changes: dict[str, Any], tmp_path: Path
+) -> None:
+    place = stored(tmp_path, rising(*counts))
     document = to_json(test_golden.a_bisection()) | {"case": "read", "arch": "arm64"}
+    document |= {"origin": {"cpu": "max"}, **changes}
     document["good"]["subject"], document["bad"]["subject"] = "Linux 6.12.9", "Linux 6.12.10"
     file = tmp_path / "bisection.json"
     file.write_text(dump(document))
     assert [own.error for own in Store(place).add([file])] == [None]
     [line] = lines_of(place)
     [change] = line.logs["read"].changes
+    if changes or counts == (27, 20):
+        assert change.found == ()
+        return
     culprit = document["culprits"][0]
     assert change.found[0].startswith(culprit["commit"][:12])
     assert culprit["subject"] in change.found[0]
@@ -229,11 +305,21 @@ def test_the_site_has_a_page_a_case_and_a_feed_of_what_got_worse(
     path = document["paths"][path_number]
     counted = {document["functions"][path[at]]: path[at + 1] for at in range(0, len(path), 2)}
     assert count == 27 and counted == {"a": 10, "b": 17}
+    # What it says to type is what kentry takes.
+    text = (site / "releases.html").read_text()
+    [asked] = re.findall(r"kentry (bisect --good v6.12.9 --bad v6.12.10 [^<]*)", text)
+    build_parser().parse_args(shlex.split(asked))
+    assert "--arch arm64 --cpu max --case read" in asked
     before = {file.name: file.stat().st_mtime_ns for file in site.iterdir()}
     capsys.readouterr()
     assert main(["history", place, "-o", str(site)]) == 0
     assert {file.name: file.stat().st_mtime_ns for file in site.iterdir()} == before
     assert "0 of 5" in capsys.readouterr().out
+    # On another day, too; but for what is no page.
+    assert "page of" not in (site / "index.html").read_text()
+    (site / "index.html").write_bytes(b"\xff")
+    assert main(["history", place, "-o", str(site)]) == 0
+    assert "1 of 5" in capsys.readouterr().out
 
 
 def test_names_from_anyone_stay_inside_the_folder_and_the_pages(tmp_path: Path) -> None:

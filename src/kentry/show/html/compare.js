@@ -36,7 +36,8 @@
   };
   // A count that depends on the context is in parentheses: between two such a difference may be none.
   const row = (name, before, after, varies = false) => {
-    const [delta, number] = [after - before, (value) => make("td", { textContent: value || "-" })];
+    const number = (value) => make("td", { textContent: value ?? "-" });
+    const delta = (after ?? 0) - (before ?? 0);
     const className = varies ? "" : delta > 0 ? "worse" : delta < 0 ? "better" : "";
     const change = make("td", { className, textContent: varies && delta ? `(${signed(delta)})` : signed(delta) });
     return [make("th", { scope: "row", className: "text" }, name), number(before), number(after), change];
@@ -50,8 +51,7 @@
     const [a, b] = [kernels[old.value], kernels[now.value]];
     const names = Object.keys(a.cases).filter((name) => name in b.cases);
     answer.replaceChildren();
-    const title = `${lines[a.line]}: ${a.name}, and ${lines[b.line]}: ${b.name}`;
-    answer.append(make("p", { textContent: title }));
+    answer.append(make("p", { textContent: `${named(a)}, and ${named(b)}` }));
     if (!names.length) answer.append(make("p", { textContent: "The two have no case in common." }));
     else answer.append(table("Instructions of a call", "case", names.map((name) => make("tr", {}, ...row(name, a.cases[name][0], b.cases[name][0], a.cases[name][2] || b.cases[name][2])))));
     if (names.some((name) => (a.cases[name][2] || b.cases[name][2]) && a.cases[name][0] !== b.cases[name][0]))
@@ -61,9 +61,9 @@
       if (before === after && from === to) continue;
       const [left, right] = [counts(from), counts(to)];
       const changed = [...new Set([...left.keys(), ...right.keys()])]
-        .map((one) => [one, left.get(one) || 0, right.get(one) || 0])
+        .map((one) => [one, left.get(one), right.get(one)])
         .filter(([, less, more]) => less !== more)
-        .sort((x, y) => Math.abs(y[2] - y[1]) - Math.abs(x[2] - x[1]));
+        .sort((x, y) => Math.abs((y[2] ?? 0) - (y[1] ?? 0)) - Math.abs((x[2] ?? 0) - (x[1] ?? 0)));
       const rows = changed.map(([one, ...own]) => make("tr", {}, ...row(make("code", { textContent: one }), ...own)));
       const sum = (own) => [...own.values()].reduce((total, value) => total + value, 0);
       const note = sum(left) === before && sum(right) === after ? []
@@ -72,15 +72,22 @@
       const fold = make("details", {}, make("summary", { textContent: `${name} ${signed(after - before)}` }), ...note, table(caption, "function", rows));
       answer.append(fold);
     }
-    history.replaceState(null, "", `#${old.value}..${now.value}`);
+    for (const [which, own, other] of [["old", a, b], ["new", b, a]]) {
+      const alone = Object.keys(own.cases).filter((name) => !(name in other.cases));
+      if (alone.length) answer.append(make("p", { className: "note", textContent: `Only the ${which} one has ${alone.join(", ")}.` }));
+    }
+    history.replaceState(null, "", `#${new URLSearchParams({ old: named(a), new: named(b) })}`);
   };
+  // A kernel has its place anew with each page.
+  const named = (kernel) => `${lines[kernel.line]}: ${kernel.name}`;
+  const places = new Map(kernels.map((kernel, at) => [named(kernel), at]));
   const asked = () => {
-    const match = /^#(\d+)\.\.(\d+)$/.exec(location.hash);
-    const known = (text) => (text !== undefined && kernels[text] ? text : null);
+    const address = new URLSearchParams(location.hash.slice(1));
+    const known = (end) => places.get(address.get(end)) ?? null;
     // Without two that are named: the last two of the first line.
     const first = kernels.map((kernel, at) => (kernel.line === kernels[0].line ? at : -1)).filter((at) => at >= 0);
-    old.value = known(match?.[1]) ?? first.at(-2) ?? first[0];
-    now.value = known(match?.[2]) ?? first.at(-1);
+    old.value = known("old") ?? first.at(-2) ?? first[0];
+    now.value = known("new") ?? first.at(-1);
     show();
   };
   for (const one of [old, now]) one.addEventListener("change", show);
