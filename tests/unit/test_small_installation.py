@@ -13,6 +13,8 @@ import pytest
 from kentry.cli import COMMANDS
 from tests import ROOT
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = ROOT / "tests" / "golden"
 OLD, NEW = (str(GOLDEN / f"arm64-{version}.json") for version in ("6.1", "6.12"))
 

@@ -12,6 +12,8 @@ import pytest
 from bench.faults import works
 from bench.faults.trials import Trials
 
+pytestmark = pytest.mark.slow
+
 
 class Believing(works.Works):
     """One command, which prints two files of the cache, whatever they are."""

@@ -328,6 +328,7 @@ def test_an_author_that_git_takes_for_none_is_a_patchs_fault(tree: Path, tmp_pat
     assert step.revision and not step.problem
 
 
+@pytest.mark.slow
 def test_a_small_patch_of_a_large_file_is_refused(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,9 @@ from kentry.results.recording import (
 from tests import builders
 
 # One each: LLVM's text, the bytes in memory order.
+# Each runs LLVM's analyser, in its sandbox.
+pytestmark = pytest.mark.slow
+
 ADD, MUL, LOAD = ("add x0, x0, x1", "0000018b"), ("mul x0, x0, x0", "007c009b"), ("", "e20340f9")
 CALL, RETURN, NOP = ("bl #8", "02000094"), ("ret", "c0035fd6"), ("nop", "1f2003d5")
 ISB, ERET, MRS = ("isb", "df3f03d5"), ("eret", "e0039fd6"), ("mrs x0, SP_EL0", "004138d5")

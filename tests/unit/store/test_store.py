@@ -241,6 +241,7 @@ def test_an_index_that_is_damaged_is_made_again_from_the_objects(how: str, tmp_p
     assert len(list(Path(place, "objects").rglob("*.gz"))) == 2
 
 
+@pytest.mark.slow
 def test_any_damage_of_an_index_is_mended_by_gc(tmp_path: Path) -> None:
     store, place = filled(tmp_path, 7, 5), str(tmp_path / "store")
     before, index = store.query(ALL)[1], tmp_path / "store" / "index.sqlite"

@@ -188,6 +188,7 @@ def test_renewed_files_say_what_they_should_whatever_the_names(
         assert before.partition("# ")[2] == after.partition("# ")[2] or '"' in before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
