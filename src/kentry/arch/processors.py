@@ -29,7 +29,7 @@ class Processor(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     since: tuple[int, ...] = (7, 2)  # the oldest QEMU that has it
     machine: str = ""  # QEMU's -machine, if not the architecture's
     words: tuple[str, ...] = ()  # of the kernel's command line
-    # By vector unit, the lengths in bits that it can have, the default first; without: it has none.
+    # By vector unit, lengths in bits that it is measured with, the default first; without: none.
     lengths: Mapping[str, tuple[int, ...]] = {}
     boards: tuple[str, ...] = ()  # with this processor, as other names for it
     core: str = ""  # LLVM's name, if another: --core

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kentry.arch import Arch
-from kentry.arch.processors import MAX, find_processor
+from kentry.arch.processors import MAX, Processor, find_processor
 from kentry.boot import emulator as qemu
 from kentry.boot.console import GuestExit, boot, tail
 from kentry.boot.mitigations import flaws_of
@@ -91,6 +91,15 @@ class Traced:
     stand_in: bool = False
 
 
+def traced_processor(arch: Arch, cpu: str, length: int | None) -> Processor:
+    """Finds the processor `cpu`, or for "" a core with vectors of `length` bits; UserError."""
+    # User space asks the processor what it has.  With everything that QEMU emulates, glibc's memcpy
+    # uses FEAT_MOPS instead of arm64's vector instructions, and no core with SVE of 2022 to 2024
+    # has FEAT_MOPS.
+    core = arch.cores.get(length or arch.vector.units[0].lengths[0], MAX)
+    return find_processor(arch, cpu or core)
+
+
 def trace_guest(
     kernel: Kernel,
     arch: Arch,
@@ -102,11 +111,7 @@ def trace_guest(
 ) -> Traced:
     """Boots `workload`, however it ends; the plugin's files are in `folder` afterwards."""
     length = options.vector_length
-    # User space asks the processor what it has.  With everything that QEMU emulates, glibc's memcpy
-    # uses FEAT_MOPS instead of arm64's vector instructions, and no core with SVE of 2022 to 2024
-    # has FEAT_MOPS.
-    core = arch.cores.get(length or arch.vector.units[0].lengths[0], MAX)
-    processor = find_processor(arch, options.cpu or core)
+    processor = traced_processor(arch, options.cpu, length)
     emulator = tracing_emulator(arch, options.emulator, update, processor.since)
     guest = qemu.Guest(emulator, arch, processor, options.memory, options.seed, length=length)
     more = options.append.split()

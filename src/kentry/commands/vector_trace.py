@@ -4,10 +4,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from kentry.boot.guest_tasks import traced_processor
 from kentry.commands import measuring, userland, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, option, path_option
-from kentry.errors import UserError
+from kentry.count.vector_units import check_unit
+from kentry.kernels.spec import parse
 from kentry.progress import progress
 from kentry.vector.policies import parse_policy
 
@@ -41,12 +43,8 @@ def run(options: Options) -> None:
     from kentry.vector.tracing import trace_workload
 
     arch = options.find_arch()
-    lengths = arch.vector.units[0].lengths
-    if options.vl is not None and options.vl not in lengths:
-        raise UserError(
-            f"No emulated {arch.name} cpu has vectors of {options.vl} bits.",
-            f"Use one of {', '.join(map(str, lengths))}.",
-        )
+    cpu = parse(options.spec).booted.get("cpu", options.cpu or "")
+    check_unit(traced_processor(arch, cpu, options.vl), arch.vector.units[0], options.vl)
     if options.kernel_policy:
         parse_policy(options.kernel_policy)
     workload = options.find_workload()

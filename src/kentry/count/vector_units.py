@@ -48,13 +48,26 @@ def check_options(kernel: Kernel, options: ExactOptions) -> None:
 
 
 def check_length(processor: Processor, unit: str, length: int | None) -> None:
-    """Raises UserError for a vector length in bits that the processor does not have."""
+    """Raises UserError for a vector length in bits that kentry does not measure it with."""
     has = processor.lengths.get(unit, ())
     if length and has and length not in has:
+        only = " or ".join(map(str, has))
         raise UserError(
-            f"The processor {processor.name} has no vectors of {length} bits.",
+            f"kentry measures {processor.name} with vectors of {only} bits only, not {length}.",
             f"Use vl={' or vl='.join(map(str, has))}, or another --cpu.",
         )
+
+
+def check_unit(processor: Processor, unit: Unit, length: int | None) -> None:
+    """As check_length(), and UserError for a processor that lacks the unit."""
+    check_length(processor, unit.name, length)
+    if processor.lengths.get(unit.name):
+        return
+    # A processor that only QEMU knows has no sources.
+    if processor.sources:
+        raise UserError(f"The processor {processor.name} has no {unit.what}.", "Use another --cpu.")
+    if length:
+        raise UserError(f"{processor.name} has vectors as QEMU has them.", "Leave --vl out.")
 
 
 def check_built_in(kernel: Kernel, unit: Unit) -> None:

@@ -101,7 +101,7 @@ def trace_layout(trace: VectorTrace, size: int | None = None, file: Path | None 
 
 def _head(trace: VectorTrace, size: int | None = None) -> list[Block]:
     meta, kernel = trace.meta, trace.meta["kernel"]
-    bits = f", {meta['unit']['vl']} bits" if "vl" in meta["unit"] else ""
+    bits = f", {length} bits" if (length := meta["unit"].get("vl")) else ""
     # Tasks that came back to user mode: no kernel threads, and none that only slept.
     users = len(np.unique(trace.task[trace.event == Event.EXIT]))
     each = f", {size / len(trace):.1f} bytes each" if size and len(trace) else ""

@@ -74,15 +74,16 @@ def find_table(sources: Sequence[TraceFile], name: str | None) -> CostTable:
     """Finds the named cost table, or the counted one of the traces; UserError where none fits."""
     table = load_costs(name) if name else None
     arches = sorted({source.trace.meta["arch"] for source in sources})
-    lengths = sorted({source.trace.meta["unit"]["vl"] for source in sources})
+    lengths = sorted({source.head.vl or 0 for source in sources})
     if len(arches) > 1:
         raise UserError(
             f"These traces are of different architectures: {', '.join(arches)}.",
             "Replay them one architecture at a time.",
         )
     if len(lengths) > 1 and not table:
+        bits = ", ".join(str(length or "unknown") for length in lengths)
         raise UserError(
-            f"These traces are of different vector lengths: {', '.join(map(str, lengths))} bits.",
+            f"These traces are of different vector lengths: {bits} bits.",
             "Replay them one length at a time, or name a cost table for all with --costs.",
         )
     names = [source.head.trace for source in sources]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kentry.arch import Arch
+from kentry.arch.processors import find_processor
 from kentry.boot.console import tail
 from kentry.boot.guest_tasks import (
     Ending,
@@ -169,6 +170,8 @@ def write_records(
     # After a while without disk space some of what the plugin wrote is missing.
     whole = table.records == records.stat().st_size // _RECORD.itemsize
     complete = whole and ending.status is not None
+    # The lengths of a processor that only QEMU knows are not known here.
+    own = find_processor(arch, traced.target["processor"]).lengths.get(arch.vector.units[0].name)
     # The resolution of the kernel's timeouts.
     hz = re.fullmatch(r"\d{1,9}", (config_lines(kernel) or {}).get("HZ", ""))
     meta = {
@@ -176,7 +179,7 @@ def write_records(
         "kernel": {name: getattr(kernel, name) for name in OF_THE_KERNEL},
         "target": traced.target,
         "workload": {**workload.description, "status": ending.status},
-        "unit": {"vl": length or arch.vector.units[0].lengths[0]},
+        "unit": {"vl": (length or own[0]) if own else None},
         "hz": int(hz[0]) if hz else None,
         "policy": policy,
         "trap_classes": list(arch.vector.trap_classes),

@@ -234,6 +234,10 @@ MISTAKES = {
     "run debian:6.12 --arch arm64 -q": PROGRAMS,
     "vector -q": [
         ("trace debian:6.12 --arch arm64 --vl 300 -- true", "300"),
+        ("trace debian:6.12 --arch arm64 --cpu graviton3 --vl 512 -- true", "256"),
+        ("trace debian:6.12,cpu=a64fx --arch arm64 --cpu max --vl 256 -- true", "512"),
+        ("trace debian:6.12 --arch arm64 --cpu cortex-a76 -- true", "no SVE"),
+        ("trace debian:6.12 --arch arm64 --cpu max,sve=on --vl 256 -- true", "--vl"),
         ("trace debian:6.12 --kernel-policy nonsense -- true", "nonsense"),
         ("trace debian:6.12 --kernel-policy '' -- true", "--kernel-policy"),
         ("replay x.parquet --costs ''", "--costs"),

@@ -4,7 +4,7 @@
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Never
 
@@ -181,7 +181,7 @@ ROWS = (
     (1030, 5030, Event.SYSCALL, 2, 93),
 )
 RECORDS = raw(*ROWS)
-TARGET = {"kind": "qemu", "emulator": "QEMU 10.0.2", "cpu": "neoverse-n2"}
+TARGET = {"kind": "qemu", "emulator": "QEMU 10.0.2", "processor": "neoverse-n2"}
 ABOUT = {"name": "shell", "command": ["/bin/sh"], "release": "bookworm"}
 CONFIG = "CONFIG_ARM64_SVE=y\nCONFIG_RISCV_ISA_V=y\n"
 
@@ -196,6 +196,7 @@ class Played:
     table: str | None = TABLE + END
     records: bytes | None = RECORDS
     stand_in: bool = False
+    target: dict[str, str] = field(default_factory=lambda: TARGET)
 
     def __call__(self, *words: Any) -> Traced:
         _, _, _, hooks, _, folder, _ = words
@@ -205,7 +206,7 @@ class Played:
         if self.records is not None:
             (folder / "events").write_bytes(self.records)
         ending = GuestExit(self.console, self.clause, self.trouble)
-        return Traced(ending, folder / "counts", folder / "events", TARGET, self.stand_in)
+        return Traced(ending, folder / "counts", folder / "events", self.target, self.stand_in)
 
 
 def never(*words: object) -> Never:
@@ -260,10 +261,29 @@ def test_from_the_plugins_files_to_the_trace(outcome: Outcome) -> None:
     assert trace.meta["unit"] == {"vl": 128}
     assert trace.meta["trap_classes"] == [0x19, 0x1D]
     assert {one["kind"] for one in trace.meta["caveats"]} == {"not-time", "emulated-clock"}
-    assert outcome(vector_length=256)[1].meta["unit"] == {"vl": 256}
     # Of a fork that failed last, too.
     last = raw((1040, 5040, Event.FORK, 2, 7))
     assert len(outcome(Played(records=RECORDS + last))[1].tasks) == 8
+
+
+@pytest.mark.parametrize(
+    ("processor", "length", "bits"),
+    [
+        ("neoverse-n2", None, 128),
+        ("neoverse-v1", None, 256),
+        ("fugaku", None, 512),
+        ("max", None, 128),
+        ("max", 256, 256),
+        # kentry run traces on a processor without SVE, too; and what QEMU knows, kentry does not.
+        ("cortex-a76", None, None),
+        ("max,sve-max-vq=2", None, None),
+    ],
+)
+def test_the_vector_length_is_the_processors(
+    outcome: Outcome, processor: str, length: int | None, bits: int | None
+) -> None:
+    played = Played(target=TARGET | {"processor": processor})
+    assert outcome(played, vector_length=length)[1].meta["unit"] == {"vl": bits}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +299,8 @@ def test_from_the_plugins_files_to_the_trace(outcome: Outcome) -> None:
 def test_the_policy_is_that_of_the_release_or_the_one_given(
     outcome: Outcome, arch: str, release: str, given: str | None, policy: str
 ) -> None:
-    _, trace = outcome(arch=arch, policy=given, release=release)
+    played = Played(target=TARGET | {"processor": "max"})
+    _, trace = outcome(played, arch=arch, policy=given, release=release)
     assert trace.meta["policy"] == policy
 
 
