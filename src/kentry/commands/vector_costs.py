@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kentry.arch import find_arch
+from kentry.arch.processors import find_processor
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, anywhere, flag, operand, option, path_option
 from kentry.commands.settings import default_arch, default_cpu
 from kentry.count.catalogue import choose
+from kentry.count.vector_units import check_unit
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
 from kentry.kernels.resolve import resolve
@@ -82,9 +84,10 @@ def run(options: Options) -> None:
         arch = find_arch(options.arch) if options.arch else default_arch()
         # A length that there is not is refused before a kernel is fetched.
         choose(arch, ["getppid+vec=once"], options.vl)
+        cpu = parse(options.what).booted.get("cpu", options.cpu or default_cpu(arch))
+        check_unit(find_processor(arch, cpu), arch.vector.units[0], options.vl)
         with progress(f"{options.what} ({arch.name})") as update:
             kernel = resolve(options.what, arch, update)
-            cpu = parse(options.what).booted.get("cpu", options.cpu or default_cpu(arch))
             table, checks = count_costs(kernel, arch, options.vl, cpu, update)
     emit(options, lambda: costs_layout(table, checks), lambda: table)
     if options.output:

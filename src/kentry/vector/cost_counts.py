@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kentry.arch.mechanism import CountingRules
+from kentry.arch.processors import MAX
 from kentry.models.costs import INSTRUCTIONS as UNIT
 from kentry.models.costs import CostTable, Figure, in_order
 from kentry.path.events import SWITCH
@@ -49,9 +50,10 @@ def count(
     """Counts the table of a recording of cases_needed(), which `command` makes, given the cases."""
     counter = _Counter(recording, rules, length, command)
     arch, release = recording.kernel["arch"], recording.kernel["release"]
-    name = re.sub(r"[^a-z0-9._-]+", "-", f"{arch}-{release}".lower())[:64]
-    emulator = recording.target["emulator"]
-    about = f"kernel instructions of Linux {release} under {emulator}; not time"
+    emulator, cpu = recording.target["emulator"], recording.target.get("processor", MAX)
+    own, on = (f"{cpu}-", f" on {cpu}") if cpu != MAX else ("", "")
+    name = re.sub(r"[^a-z0-9._-]+", "-", f"{arch}-{own}{release}".lower())[:64]
+    about = f"kernel instructions of Linux {release}{on} under {emulator}; not time"
     figures = in_order(counter.figures)
     return CostTable(name, about, arch, UNIT, length or 0, figures, counter.absent)
 

@@ -21,7 +21,7 @@ from statistics import median
 import msgspec
 
 from kentry.arch import Arch, host_arch
-from kentry.arch.processors import find_processor
+from kentry.arch.processors import MAX, find_processor
 from kentry.boot.console import boot, tail
 from kentry.boot.emulator import Guest, boot_argv, kernel_words
 from kentry.boot.exact import ExactOptions, emulator_of
@@ -33,6 +33,7 @@ from kentry.host.cache import kept_file
 from kentry.host.native import built_file
 from kentry.host.process import command_line, supervise
 from kentry.kernels.kernel import Kernel, config_lines
+from kentry.kernels.spec import parse as parse_spec
 from kentry.models.costs import INSTRUCTIONS, NS, Assumption, CostTable, Figure, in_order
 from kentry.progress import Update
 from kentry.vector import cost_counts
@@ -314,6 +315,11 @@ def time_here(length: int | None) -> CostTable:
             f"Run it by hand: {command_line(argv)}",
         )
     timing = parse("\n".join(lines))
+    if length and timing.bits not in (0, length):
+        raise UserError(
+            f"This machine has vectors of {timing.bits} bits here, not {length}.",
+            f"Leave --vl out, or say {timing.bits}.",
+        )
     host = re.sub(r"[^a-z0-9._-]+", "-", f"{timing.arch}-{platform.node()}".lower())
     linux = f"Linux {timing.release}"
     about = f"timed by kentry vector costs on {linux}"
@@ -340,6 +346,8 @@ def count_costs(
     options = ExactOptions(cases=tuple(choose(arch, names)), vector_length=length, cpu=cpu)
     recording = cache.record(kernel, arch, options, update, reuse=True)
     where = f"{kernel.spec} --arch {arch.name}"
+    if cpu not in (MAX, parse_spec(kernel.spec).booted.get("cpu")):
+        where += f" --cpu {cpu}"
     counted = cost_counts.count(recording, rules, length, f"kentry record {where}")
     table = msgspec.structs.replace(counted, vl=bits)
     # Where nothing is flushed, nothing traps, and there is nothing more to time.
@@ -363,4 +371,6 @@ def count_costs(
         )
     command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
     timed = Sheet(parse(guest.console, virtual=True), command)
+    # The guest knows the length of a processor that kentry does not know.
+    table = msgspec.structs.replace(table, vl=timed.timing.bits)
     return completed(table, timed), checks(table, timed)

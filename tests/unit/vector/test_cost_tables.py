@@ -1,20 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Cost tables of what costs.c printed, and of recorded paths."""
 
+import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
 from kentry.arch import ARCHES
+from kentry.count import cache
 from kentry.count.catalogue import choose
 from kentry.errors import UserError
 from kentry.models.costs import CostTable, Figure
 from kentry.results.recording import Instruction, Recording, VectorEvent
+from kentry.vector import cost_tables
 from kentry.vector.cost_counts import NEVER, call_lengths, cases_needed, count
-from kentry.vector.cost_tables import Sheet, Span, Timing, checks, completed, parse
-from tests.builders import Functions, recording
+from kentry.vector.cost_tables import (
+    Sheet,
+    Span,
+    Timing,
+    checks,
+    completed,
+    count_costs,
+    parse,
+    time_here,
+)
+from tests.builders import Functions, image_kernel, recording
 from tests.unit.vector.builders import ARM, printed, with_events
 
 RISCV = {
@@ -313,3 +327,48 @@ def test_the_cases_needed_are_in_the_catalogue(arch) -> None:  # type: ignore[no
 def test_the_sme_cases_are_asked_for_where_there_is_sme() -> None:
     assert "pingpong+za=once+vl=512" in cases_needed(RULES, 512, sme=True)
     assert "pingpong+za=once+vl=512" not in cases_needed(RULES, 512)
+
+
+def test_a_machine_without_the_length_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(argv: object, seconds: object, on_line: Callable[[str], None]) -> Any:
+        for line in printed("arm64", ARM, bits=256).splitlines():
+            on_line(line)
+        return Mock(stopped="")
+
+    monkeypatch.setattr(cost_tables, "supervise", timed)
+    monkeypatch.setattr(cost_tables, "timing_program", lambda arch: "costs")
+    assert time_here(None).vl == time_here(256).vl == 256
+    with pytest.raises(UserError, match="256 bits"):
+        time_here(100)
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu", "bits", "name", "where"),
+    [
+        ("debian:6.12", "max", 128, "arm64-6", "debian:6.12 --arch arm64"),
+        (
+            *("debian:6.12", "neoverse-v1", 256, "arm64-neoverse-v1-"),
+            "debian:6.12 --arch arm64 --cpu neoverse-v1",
+        ),
+        (
+            *("debian:6.12,cpu=fugaku", "fugaku", 512, "arm64-fugaku-"),
+            "debian:6.12,cpu=fugaku --arch arm64",
+        ),
+    ],
+)
+def test_a_kernels_table_is_of_its_processor(
+    monkeypatch: pytest.MonkeyPatch, spec: str, cpu: str, bits: int, name: str, where: str
+) -> None:
+    measured = arm()
+    measured = replace(measured, target=measured.target | {"processor": cpu})
+    monkeypatch.setattr(cache, "record", lambda *words, **options: measured)
+    for needed in ("timing_program", "emulator_of", "build_initramfs", "kept_file", "boot_argv"):
+        monkeypatch.setattr(cost_tables, needed, lambda *words: "")
+    monkeypatch.setattr(cost_tables, "Guest", lambda *words, **options: Mock(argv=list))
+    console = printed("arm64", ARM, bits=bits)
+    monkeypatch.setattr(cost_tables, "boot", lambda *words: Mock(console=console))
+    kernel = dataclasses.replace(image_kernel(), spec=spec)
+    table, _ = count_costs(kernel, ARCHES["arm64"], None, cpu, lambda fraction, now: None)
+    assert table.vl == bits and table.name.startswith(name)
+    assert table.figures["flush"].source.startswith(f"kentry record {where} --case ")
+    assert table.figures["kept_load"].source.startswith(f"kentry vector costs {where}:")
