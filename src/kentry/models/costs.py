@@ -33,7 +33,7 @@ import msgspec
 import tomli_w
 from msgspec import Meta
 
-from kentry.arch import mechanism
+from kentry.arch import ARCHES, mechanism
 from kentry.errors import UserError, did_you_mean
 from kentry.host.toml import MOST_BYTES, parse_toml
 
@@ -97,9 +97,9 @@ class CostTable(Document, frozen=True, tag_field="schema", tag="kentry/costs/1")
 
     name: Name
     about: str
-    arch: Text
+    arch: Annotated[str, Meta(pattern=f"^({'|'.join(ARCHES)})$")]
     unit: Unit
-    vl: Annotated[int, Meta(ge=0, le=65536)]
+    vl: Annotated[int, Meta(ge=0, le=65536, multiple_of=64)]
     figures: dict[Act, Figure]
     absent: dict[str, str] = {}
     cores: tuple[Text, ...] = ()
@@ -219,7 +219,7 @@ def prices_on(arch: str, core: str) -> dict[str, Figure]:
 
 
 def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:
-    """Finds the counts for a vector length in bits, or SME; UserError says what there is."""
+    """Finds the counts for a vector length in bits (0: unknown), or SME; UserError."""
     tables = [table for table in map(load_costs, shipped()) if table.arch == arch]
     for table in tables:
         has_sme = "sme_trap" in table.figures
@@ -228,7 +228,7 @@ def table_for(arch: str, bits: int, unit: str = "vec") -> CostTable:
             return table
     names = ", ".join(table.name for table in tables) or "none"
     raise UserError(
-        f"There is no counted cost table for {arch} with vectors of {bits} bits.",
+        f"There is no counted cost table for {arch} with vectors of {bits or 'unknown'} bits.",
         f"Name one with --costs ({names}), or make one: kentry vector costs SPEC --arch {arch}"
-        f" --vl {bits} -o FILE.",
+        f"{f' --vl {bits}' if bits else ''} -o FILE.",
     )

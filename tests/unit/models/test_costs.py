@@ -132,6 +132,8 @@ def test_a_table_is_written_and_read_again(tmp_path: Path) -> None:
         ('name = "mine"', 'name = "My table"', "name"),
         ('name = "mine"', "", "name"),
         ("vl = 256", "vl = -1", "vl"),
+        ("vl = 256", "vl = 100", "vl"),
+        ('arch = "arm64"', 'arch = "mips"', "arch"),
         ("vl = 256", "vl = 256\nvalue = 3", "value"),
         ("note =", "notes =", "notes"),
         ("[figures.trap]", "[figures.trap", "line"),
