@@ -112,6 +112,11 @@ def _load(file: Path, what: str, remedy: str, content: bytes | None) -> tuple[di
         raw = read_bytes(file, named, MOST_BYTES + 1) if content is None else content
     except UserError as err:
         raise RecordingError(err.sentence, err.remedy) from err
+    if raw.startswith(b"PAR1"):
+        raise RecordingError(
+            f"{file} is not a {what}: it is a Parquet file, as a trace is.",
+            "kentry vector stats and kentry vector replay read traces.",
+        )
     if len(raw) > MOST_BYTES:
         raise RecordingError(
             f"{file} is not a {what}: it has more than {MOST_BYTES >> 20} MiB.", named

@@ -25,7 +25,7 @@ from kentry.errors import UserError
 from kentry.models.costs import Document
 from kentry.vector import engine
 from kentry.vector.policies import NEVER, Policy, parse_policy
-from kentry.vector.trace import Count, VectorTrace, release_of
+from kentry.vector.trace import Count, VectorTrace, check_unit, release_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -110,12 +110,7 @@ def prepare(trace: VectorTrace, unit: str = VEC) -> Prepared:
         )
     release = release_of(trace.meta["kernel"]["release"])
     mechanism = max(since for since in mechanisms if since[0] <= release)[1]
-    of_sme = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
-    if unit == SME and not np.isin(trace.event, of_sme).any():
-        raise UserError(
-            "The trace has no SME: its cpu or its kernel has none.",
-            "Trace a kernel with CONFIG_ARM64_SME on a cpu that has it.",
-        )
+    check_unit(trace, unit)
     tasks = len(trace.tasks)
     code, row = engine.compact(
         *(trace.event, trace.task, trace.arg, tasks),

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kentry.boot.task_hooks import Event
-from kentry.vector.trace import Task, VectorTrace
+from kentry.vector.trace import Task, VectorTrace, check_unit
 
 Ints = npt.NDArray[np.int64]
 _Rows = npt.NDArray[np.bool_]
@@ -131,7 +131,11 @@ class Statistics:
 
 
 def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
-    """Counts the use of `unit` in a trace: "vec" or "sme" (see Event.USE, Event.USE_SME)."""
+    """Counts the use of `unit` in a trace: "vec" or "sme" (see Event.USE, Event.USE_SME).
+
+    UserError where the trace has no SME.
+    """
+    check_unit(trace, unit)
     event = trace.event
     # Only an architecture that shares state with FP has loads that leave the rest out.
     by_trap = unit == "vec" and bool((event == Event.SEEN_SMALL_RESTORE).any())

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from msgspec import Meta
 
 from kentry import __version__
+from kentry.arch.mechanism import SME
 from kentry.boot.task_hooks import OF_TWO_TASKS, Event
 from kentry.errors import UserError
 from kentry.host.cache import whole_file
@@ -136,6 +137,16 @@ class VectorTrace:
     def seconds(self) -> float:
         """The guest's virtual time from the first to the last event."""
         return (int(self.ns[-1]) - int(self.ns[0])) / 1e9 if len(self) else 0.0
+
+
+def check_unit(trace: VectorTrace, unit: str) -> None:
+    """Raises UserError where a trace has no event of arm64's SME, which is asked for."""
+    of_sme = (Event.USE_SME, Event.SVCR, Event.SEEN_SMSTOP, Event.SEEN_SME_TRAP)
+    if unit == SME and not np.isin(trace.event, of_sme).any():
+        raise UserError(
+            "The trace has no SME: its cpu or its kernel has none.",
+            "Trace a kernel with CONFIG_ARM64_SME on a cpu that has it.",
+        )
 
 
 # Of which each takes some 50 bytes of memory; a compiler has one million.

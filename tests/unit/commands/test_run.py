@@ -155,4 +155,20 @@ def test_stats_as_text_and_json(here: Path, capsys: Capture) -> None:
     assert "debian:6.12" in capsys.readouterr().out
     assert main(["vector", "stats", "x.parquet", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema"].startswith("kentry/vector-statistics/")
-    assert main(["vector", "stats", "x.parquet", "--unit", "sme"]) == 0
+    # Nothing in it is of SME.
+    assert main(["vector", "stats", "x.parquet", "--unit", "sme"]) == 2
+
+
+def test_a_trace_of_unknown_vector_length_needs_a_cost_table(here: Path, capsys: Capture) -> None:
+    save(here / "x", trace_of(ROWS, unit={"vl": None}))
+    assert main(["vector", "stats", "x", "-q"]) == 0
+    assert " bits" not in capsys.readouterr().out
+    assert main(["vector", "replay", "x", "-q"]) == 2
+    assert "--costs" in capsys.readouterr().err
+    assert main(["vector", "replay", "x", "-q", "--costs", "sve128", "--policy", "keep"]) == 0
+
+
+def test_other_commands_say_what_reads_a_trace(here: Path, capsys: Capture) -> None:
+    save(here / "x", trace_of(ROWS))
+    assert main(["report", "x", "-o", "y", "-q"]) == 2
+    assert "kentry vector stats" in capsys.readouterr().err

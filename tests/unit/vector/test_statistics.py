@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kentry.boot.task_hooks import Event
+from kentry.errors import UserError
 from kentry.vector.statistics import Share, Statistics, TaskCounts, decades, doublings, statistics
 from tests.unit.vector.traces import PAGE_FAULT, SVE_TRAP, TRAPPED, Row, run, trace_of
 
@@ -27,6 +28,11 @@ def test_where_no_load_is_small_restores_are_followed_by_uses() -> None:
     found = statistics(trace_of(rows))
     assert not found.by_trap
     assert (one(found)["loads"], one(found)["followed"]) == (2, 1)
+
+
+def test_a_trace_without_sme_has_no_statistics_of_it() -> None:
+    with pytest.raises(UserError, match="no SME"):
+        statistics(trace_of(run(*TRAPPED)), "sme")
 
 
 def test_sme_has_its_own_uses() -> None:
