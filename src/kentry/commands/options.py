@@ -62,7 +62,7 @@ def path_option(*flags: str, **kwargs: Any) -> Any:
 
 
 def list_option(*flags: str, **kwargs: Any) -> Any:
-    """An option that takes words with commas and can be repeated: a tuple of all the words."""
+    """An option of words with commas that can be repeated: a tuple of the words, each once."""
     return option(*flags, default=(), action="extend", type=values.words, **kwargs)
 
 
@@ -360,7 +360,11 @@ def read(cls: type[_T], args: argparse.Namespace, **defaults: Any) -> _T:
         return tuple(map(frozen, value)) if isinstance(value, list) else value
 
     values = {name: value for name, value in defaults.items() if hasattr(cls, name)}
-    options = cls(**values | {item.name: frozen(getattr(args, item.name)) for item in given})
+    for item in given:
+        values[item.name] = frozen(getattr(args, item.name))
+        if item.metadata["kwargs"].get("action") == "extend":
+            values[item.name] = tuple(dict.fromkeys(values[item.name]))
+    options = cls(**values)
     for item in given:
         for otherwise, met in item.metadata["needs"].items():
             if not met(options):

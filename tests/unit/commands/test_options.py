@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +100,11 @@ def test_an_empty_value_is_refused(prog: str, name: str) -> None:
         (["--emulator=newest", "diff", "--timeout", "5", "debian:6.1", "floor:"], {"timeout": 5.0}),
         (["vector", "-v", "stats", "--color", "never", "x"], {"verbose": True, "color": "never"}),
         (["vector", "trace", "debian:6.12", "--", "ls", "-v"], {"workload": ("ls", "-v")}),
+        (
+            ["vector", "replay", "x", "y", "x", "--policy", "b,a,b", "--policy", "a,c"],
+            # A word of a list counts once, an operand as often as it is named.
+            {"policy": ("b", "a", "c"), "traces": (Path("x"), Path("y"), Path("x"))},
+        ),
     ],
 )
 def test_some_options_may_stand_anywhere(words: list[str], fields: dict[str, object]) -> None:
