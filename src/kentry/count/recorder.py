@@ -96,7 +96,8 @@ def measure(kernel: Kernel, target: Runner, options: ExactOptions, update: Updat
     cases = [case for name in dict.fromkeys(options.cases) if (case := _case(name, boot, lost))]
     if not cases:
         reasons = "\n".join(f"  {caveat['text']}" for caveat in lost)
-        raise GuestError("No case could be measured.", "Choose others with --case.", reasons)
+        remedy = "Mend the file of --case-file." if options.probe else "Choose others with --case."
+        raise GuestError("No case could be measured.", remedy, reasons)
     cases, code = only_code_of_paths(cases, boot.code)
     sites = tables_of(tables.result(), [insn.address for insn in code])
     code = [insn._replace(tables=site) for insn, site in zip(code, sites, strict=True)]

@@ -205,7 +205,8 @@ def parse_duration(text: str, policy: str) -> int:
     ns = int(Fraction(match[1]) * _NS[match[2]]) if match else _LONGEST_NS + 1
     if ns > _LONGEST_NS:
         raise UserError(
-            f"'{text}' is no time for the policy '{policy}'.", "Write one like 10ms, 250us or 1s."
+            f"'{text}' is no time for the policy '{policy}'.",
+            f"Write one like 10ms, 250us or 1s, up to {duration(_LONGEST_NS)}.",
         )
     return ns
 

@@ -212,6 +212,12 @@ def test_a_case_without_a_value_says_why(tmp_path: Path, counted: str, said: str
     with pytest.raises(GuestError, match="No case") as caught:
         run(tmp_path, counted, said=f"kentry-probe {said}\n")
     assert why in caught.value.detail
+    assert "--case." in caught.value.remedy
+    # Of a user's own file, other cases are no remedy.
+    options = replace(OPTIONS, probe=tmp_path)
+    with pytest.raises(GuestError, match="No case") as caught:
+        run(tmp_path, counted, said=f"kentry-probe {said}\n", options=options)
+    assert "--case-file" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

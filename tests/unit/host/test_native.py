@@ -45,6 +45,7 @@ HOSTILE = [
     ('#include "FOLDER/fifo"\n', "does not compile: .*No such file"),
     ('__asm__(".incbin \\"FOLDER/secret\\"");\n', "does not compile: .*"),
     ('CASE(other, "o|her", "s", .first = CALL(getppid));\n', "with a '|'"),
+    ('CASE(other, "My case,+x", "s", .first = CALL(getppid));\n', "'My case,[+]x'"),
 ]
 
 

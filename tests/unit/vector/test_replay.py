@@ -68,7 +68,7 @@ def test_every_policy_is_read_back_as_written(name: str) -> None:
         *(("drop-on-lode", "drop-on-load"), ("", "''"), ("timeout", "timeout:T")),
         *(("eager:1", "'eager'"), ("timeout:", "'timeout'"), ("timeout:10", "'10'")),
         *(("timeout:-1ms", "'-1ms'"), ("timeout:10 parsecs", "'10 parsecs'")),
-        *(("timeout:999999999s", "'999999999s'"), ("count:many", "'many'"), ("count:-1", "'-1'")),
+        *(("timeout:999999999s", "1000000s"), ("count:many", "'many'"), ("count:-1", "'-1'")),
         *(("count:1.5", "'1.5'"), ("count:99999999999", "'99999999999'")),
         *(("count:1000000001", "'1000000001'"), ("timeout:1000000001ms", "'1000000001ms'")),
         ("fpu-counter:5", "'fpu-counter'"),
