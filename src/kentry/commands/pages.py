@@ -53,7 +53,7 @@ KINDS = (_RECORDING, "series", *_FORMS, _REPLAY)
 def report(
     files: Sequence[Path], write: Callable[[Sequence[Layout], Sequence[str]], str] = page
 ) -> str:
-    """One page of all files; two recordings are compared, those of a series are part of it."""
+    """One page of all files, each result once; two recordings are compared, but for a series'."""
     schemas = [(file, schema_of(file)) for file in files]
     # Files that are none of kentry's, too: what is wrong with them a reader says.
     recorded = {
@@ -83,7 +83,9 @@ def report(
         if isinstance(document, Recording):
             layout = recording_layout(document, added=added_by_states(document))
             document = replace(layout, json=recording_to_json(document))
-        documents.append(document)
+        # A folder of rows has the series that may be named beside it.
+        if all(document.json != other.json for other in documents):
+            documents.append(document)
     return write(documents, notes)
 
 

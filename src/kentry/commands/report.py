@@ -14,7 +14,7 @@ from kentry.progress import progress
 EXAMPLES = (
     "kentry report 6.12.json -o 6.12.html",
     "kentry report old.json new.json -o diff.html",
-    "kentry report series.json rows/* -o series.html",
+    "kentry report rows/* -o series.html",
 )
 
 

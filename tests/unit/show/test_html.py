@@ -250,11 +250,21 @@ def test_two_recordings_of_two_architectures_are_both_shown(tmp_path: Path) -> N
 
 
 def test_several_files_are_one_page_with_a_list_of_them(of_kind: dict[str, list[Path]]) -> None:
-    page = Page([*of_kind["series"], *of_kind["log"], *of_kind["series"]])
+    page = Page([*of_kind["series"], *of_kind["log"], *of_kind["uneven-series"]])
     assert len(page.json) == 3
     assert page.tags.count("nav") == 1
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
+
+
+def test_a_result_is_shown_once(of_kind: dict[str, list[Path]], tmp_path: Path) -> None:
+    """As the series that is both in the folder of its rows and in a file beside it."""
+    again = tmp_path / "again.json"
+    again.write_bytes(of_kind["series"][0].read_bytes())
+    page = Page([again, *of_kind["log"], *of_kind["series"]])
+    assert [one["schema"] for one in page.json] == ["kentry/series/1", "kentry/log/1"]
+    # A recording beside itself is a comparison.
+    assert [one["schema"] for one in Page([NEW, NEW]).json] == ["kentry/comparison/1"]
 
 
 def test_a_recording_without_paths_and_one_of_imported_numbers_have_pages(tmp_path: Path) -> None:
