@@ -126,8 +126,12 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
         if _ENTRY_OPTIONS.match(name)
     ]
     entry = f"{caveats.OF_ENTRY}{', '.join(named[:_OPTIONS_NAMED])}" if named else ""
-    alone = [sum(name not in side for name in changed) for side in (b, a)]
-    return [caveats.config_differs(len(changed), *alone, entry)]
+    old_only, new_only = (sum(name not in side for name in changed) for side in (b, a))
+    other = len(changed) - old_only - new_only
+    counts = {"only old": old_only, "only new": new_only, "with another value": other}
+    parts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    options = caveats.amount(len(changed), "built-in option")
+    return [caveats.config_differs(options, parts, entry)]
 
 
 def shared_metrics(old: CaseResult, new: CaseResult) -> list[str]:

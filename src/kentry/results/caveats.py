@@ -254,11 +254,14 @@ CONFIG = "config-differs"
 DIFFERENCES = (differs.kind, CONFIG)
 # What begins the part of that note which names options.
 OF_ENTRY = "; of kernel entry: "
-config_differs = Template(
-    CONFIG, "config differs in {} built-in options: {} only old, {} only new{}"
-)
+config_differs = Template(CONFIG, "config differs in {}: {}{}")
 metric_only_in = Template("only-in", "{1} was measured only in the {0} recording: {2}")
 unchecked = Template("unchecked", "not checked by the machine's own counter: {}")
+
+
+def amount(count: int, noun: str) -> str:
+    """Returns a number of things: "1 case", "2 cases"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def some(names: list[str], most: int = _NAMED) -> str:

@@ -271,15 +271,19 @@ class CaseComparison(Struct, frozen=True, kw_only=True):
 class TimedComparison(Struct, frozen=True, kw_only=True):
     """A metric with noise, per call; every fraction is in per cent."""
 
-    # `new` is exactly `percent` more than `old` where the change was estimated from pairs.
-
     name: str
     metric: Annotated[str, Meta(min_length=1)]
     unit: Annotated[str, Meta(min_length=1)]
     old: Number
     new: Number
     delta: Real = 0
-    percent: Real | None = field(default=None, name="percent_of_old")
+    percent: Annotated[
+        Real | None,
+        about(
+            "The change; of two cases of one kernel it is estimated group by group, and new and old"
+            " divided give another figure"
+        ),
+    ] = field(default=None, name="percent_of_old")
     verdict: Verdict
     reason: Annotated[str, about("Why it is undecided, a clause")] = ""
     interval: Annotated[

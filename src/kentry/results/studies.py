@@ -197,11 +197,16 @@ class Series(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/
         dict[str, ProgramBase], about("With --run, by architecture: what ran"), OMITTED
     ] = field(default_factory=dict)
     caveats: tuple[Caveat, ...]
-    # By architecture those of the baseline; by column the change from the first kernel to the last;
-    # and what else differs between these two.
-    base_caveats: Annotated[dict[str, tuple[Caveat, ...]], UNWRITTEN] = field(default_factory=dict)
+    base_caveats: Annotated[
+        dict[str, tuple[Caveat, ...]], about("Those of the baseline, by architecture"), OMITTED
+    ] = field(default_factory=dict)
+    # By column.
     changes: Annotated[dict[str, CaseComparison], UNWRITTEN] = field(default_factory=dict)
-    differences: Annotated[tuple[Caveat, ...], UNWRITTEN] = ()
+    differences: Annotated[
+        tuple[Caveat, ...],
+        about("What else differs from the first kernel to the last, and in no row"),
+        OMITTED,
+    ] = ()
 
     def __post_init__(self) -> None:
         for name, total in self.totals.items():
@@ -210,6 +215,8 @@ class Series(Struct, frozen=True, kw_only=True, tag_field="schema", tag="kentry/
                 raise ContradictionError(f"the steps of {name} add up to {steps}, not {total}")
 
 
+# The row of all mitigations together.
+TOGETHER = "all"
 # A config option, or a flaw of processors as the kernel names it in sysfs.
 Option = Annotated[str, Meta(pattern="^[A-Za-z][A-Za-z0-9_]*$")]
 

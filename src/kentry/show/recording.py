@@ -10,7 +10,7 @@ from kentry.arch.processors import MAX, vector_bits
 from kentry.path.metrics import part_amounts
 from kentry.results import caveats
 from kentry.results.case_name import CaseName, State
-from kentry.results.caveats import Caveat
+from kentry.results.caveats import Caveat, amount
 from kentry.results.comparison import CaseComparison, Distribution, cells_of, without_use
 from kentry.results.recording import INSTRUCTIONS, CaseResult, Recording
 from kentry.show import charts, provenance
@@ -68,7 +68,7 @@ def recording_layout(
     blocks.append(OnPage([*times, Section("Each case", [charts.ICICLE_HELP, *folds])]))
     counted = len(every) - sum(not case.metrics for case in timed)
     amounts = [
-        f"{count} case{'s' if count > 1 else ''} {what}"
+        f"{amount(count, 'case')} {what}"
         for count, what in ((counted, "counted"), (len(timed), "timed"))
         if count
     ]

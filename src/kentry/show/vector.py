@@ -17,7 +17,7 @@ from kentry.arch import find_arch
 from kentry.arch.mechanism import SME, VEC
 from kentry.boot.task_hooks import Event
 from kentry.models.costs import NS, Unit
-from kentry.results.caveats import Caveat, unique
+from kentry.results.caveats import Caveat, amount, unique
 from kentry.show import charts
 from kentry.show.blocks import Block, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import duration, fixed_percent, number, share
@@ -60,10 +60,6 @@ _SHORTEST, _LONGEST = 1_000, 10_000_000_000
 _MOST_CALLS = 1024
 _SECOND = 1_000_000_000
 _GAP_BAR = 20
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _unit_of(trace: VectorTrace, statistics: Statistics | None = None) -> str:
@@ -111,8 +107,8 @@ def _head(trace: VectorTrace, size: int | None = None) -> list[Block]:
         f"{meta['workload']['name']} on {kernel['spec']} ({meta['arch']}): Linux"
         f" {kernel['release']}",
         f"{_unit_of(trace)}{bits}; {policy}",
-        f"{_counted(len(trace), 'event')}{each}; {_counted(users, 'user task')},"
-        f" {_counted(kernels, 'kernel thread')}; {trace.seconds:.3f} s of the guest's clock",
+        f"{amount(len(trace), 'event')}{each}; {amount(users, 'user task')},"
+        f" {amount(kernels, 'kernel thread')}; {trace.seconds:.3f} s of the guest's clock",
     )
     return [Prose(text) for text in texts]
 
@@ -165,7 +161,7 @@ def _share_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     chosen = statistics.loading
     sums, never = statistics.counts.of(chosen), statistics.user & ~statistics.using
     followed = f"{sums['followed']} ({share(sums['followed'], sums['loads'])})"
-    without = _counted(int((statistics.using & ~chosen).sum()), "task")
+    without = amount(int((statistics.using & ~chosen).sum()), "task")
     drops = f"; {sums['drops']} took away access that the task had" if statistics.by_trap else ""
     yield Prose(
         f"Of their {sums['loads']} {load}s {followed} were followed by a {follow}{drops}."
@@ -179,7 +175,7 @@ def _gap_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     gaps = statistics.gaps
     yield Prose(
         f"Gaps between uses of {unit}: from the end of a user interval with use to the first use"
-        f" in the task's next such interval. Of {_counted(len(gaps), 'gap')}:"
+        f" in the task's next such interval. Of {amount(len(gaps), 'gap')}:"
     )
     if not len(gaps):
         return
@@ -233,7 +229,7 @@ def _user_blocks(statistics: Statistics, unit: str) -> Iterator[Block]:
     yield rows
     rest = int(statistics.using.sum()) - len(chosen)
     if rest > 0:
-        yield f"and {_counted(rest, 'other task')} that used {unit}"
+        yield f"and {amount(rest, 'other task')} that used {unit}"
 
 
 def statistics_to_json(trace: VectorTrace, statistics: Statistics) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from kentry.kernels.config import Option
 from kentry.kernels.repository import Revision
 from kentry.results import caveats
 from kentry.results.recording import INSTRUCTIONS, Measured, Recording
-from kentry.results.studies import NO_BUILD, Ablation, Added, OptionRow
+from kentry.results.studies import NO_BUILD, TOGETHER, Ablation, Added, OptionRow
 from kentry.study.plan import Outcome, Unit, outcomes, perform
 
 
@@ -30,8 +30,7 @@ class Trial:
     parameters: str = ""
 
 
-# The row of all mitigations together.
-_ALL, _ALL_OFF = "all", "mitigations=off"
+_ALL_OFF = "mitigations=off"
 
 
 def ablate_mitigations(unit: Unit) -> Ablation:
@@ -40,7 +39,7 @@ def ablate_mitigations(unit: Unit) -> Ablation:
     mitigations = active(base.target.get("mitigations", ""))
     known = find_arch(unit.arch).switches
     switches = {flaw: switch for flaw, switch in known.items() if flaw in mitigations}
-    switches[_ALL] = _ALL_OFF
+    switches[TOGETHER] = _ALL_OFF
     units = []
     for flaw, parameters in switches.items():
         append = f"{unit.measurement.append} {parameters}".strip()

@@ -36,7 +36,7 @@ from kentry.kernels.config import Request
 from kentry.kernels.tree import Commit
 from kentry.progress import Update, say
 from kentry.results import caveats, studies
-from kentry.results.caveats import Caveat
+from kentry.results.caveats import Caveat, amount
 from kentry.results.comparison import Comparison, FunctionDelta, Real
 from kentry.results.recording import (
     ABOUT_PATHS,
@@ -210,13 +210,13 @@ class Kernels:
         """Returns what it costs to measure the commits anew, a clause."""
         plans = [self._plan(commit.name, update) for commit in commits]
         builds = sum(not proof_of(plan).exists() for plan in plans)
-        whole = f"{builds} whole builds, from nothing, and " if builds else ""
-        return f"{whole}{len(plans)} boots"
+        whole = f"{amount(builds, 'whole build')}, from nothing, and " if builds else ""
+        return f"{whole}{amount(len(plans), 'boot')}"
 
     def cost(self, commit: Commit, steps: int, update: Update) -> str:
         """Returns what a number of steps costs at most, known before any is made; a clause."""
         typical = build.typical_seconds(self._plan(commit.name, update))
-        builds = f"at most {steps} builds and boots"
+        builds = f"at most {amount(steps, 'build')} and as many boots"
         if not typical:
             return f"{builds}; how long one takes here is not known yet"
         seconds, count = typical

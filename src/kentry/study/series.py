@@ -211,8 +211,9 @@ def tabulate(
         },
         caveats=tuple(notes),
         base_caveats={
-            arch: tuple(_caveats_of(recording, [case for case, own in pairs if own == arch]))
+            arch: tuple(noted)
             for arch, recording in base.items()
+            if (noted := _caveats_of(recording, [case for case, of in pairs if of == arch]))
         },
         programs={
             arch: program.base_of(recording, recording.program)

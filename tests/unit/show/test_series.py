@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A series, and text for commit messages: read back, derived anew, nothing taken for a diff."""
 
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kentry.compare.counted import compare
-from kentry.results.studies import NO_APPLY, NO_BUILD, Problem
+from kentry.results.document import dump, read_document, to_json
+from kentry.results.studies import NO_APPLY, NO_BUILD, Problem, Series
 from kentry.show.changelog import comparison_changelog, series_changelog
 from kentry.show.series import series_layout, summary_blocks
 from kentry.show.text import to_text, written
@@ -122,6 +125,24 @@ def test_a_caveat_is_noted_once() -> None:
         "note: of every kernel",
         "note: patches 1, 2: something new",
     ]
+
+
+def test_a_file_has_every_note_of_the_series(tmp_path: Path) -> None:
+    one = built(SHORTER, config={"PREEMPT": "n", "HZ": "250"})
+    two = built(SHORTER, config={"PREEMPT": "n", "HZ": "1000"})
+    base = built(SYSCALL)
+    base.caveats.append({"kind": "y", "text": "of the baseline"})
+    series = tabulate([outcome(0, "b", base), outcome(1, "x", one), outcome(2, "y", two)], {})
+    file = tmp_path / "series.json"
+    file.write_text(dump(series))
+    again = read_document(file, Series, "")
+    assert series.differences and again.differences == series.differences
+    assert series_layout(again).caveats == series_layout(series).caveats
+    # Files from before have neither.
+    for key in ("base_caveats", "differences"):
+        old = {name: item for name, item in to_json(series).items() if name != key}
+        file.write_text(json.dumps(old))
+        read_document(file, Series, "")
 
 
 def test_the_patch_that_changed_events_names_the_cases() -> None:
