@@ -80,6 +80,7 @@ COMMANDS = {
         *("diff", "floor-arm64.json", NEW, "--case", "getppid", "--changelog"),
     ],
     "annotate.txt": ["annotate", NEW],
+    "log-changelog.txt": ["log", OLD, NEW, "--changelog"],
     "annotate-invalid.txt": ["annotate", OLD, "--case", "invalid"],
     "path-diff.txt": ["annotate", "riscv64-6.1.json", "riscv64-6.12.json"],
     "path-diff-context.txt": ["annotate", OLD, NEW, "--context", "0", "--case", "invalid"],

@@ -89,8 +89,14 @@ def emit(
     headings: Collection[str] = ()
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if length := getattr(options, "changelog", ""):
-        brief = length == "short"
-        columns, lines = None, short(layout()) if brief else to_text((changelog or layout)())
+        # It loads the layouts of every result.
+        from kentry.show.changelog import with_method
+
+        columns = None
+        if length == "short":
+            lines = short(layout())
+        else:
+            lines = to_text(changelog() if changelog else with_method(layout()))
     else:
         with terminal(columns) as laid_out:
             lines = to_text(layout(), verbose=getattr(options, "verbose", False))

@@ -77,6 +77,7 @@ def run(options: Options) -> None:
     log = _of_commits(options, *ends) if ends else _of_kernels(options)
     # What is not for a terminal can be mailed: it is ASCII.
     blocks = sys.stdout.isatty() and sys.stdout.encoding.lower().startswith("utf")
+    blocks = blocks and not options.changelog
     if options.picture:
         write_atomically(options.picture, standing_alone(log_chart(log).drawing))
     emit(options, lambda: log_layout(log, options.rows_shown, blocks=blocks), lambda: log)
@@ -118,4 +119,4 @@ def _of_kernels(options: Options) -> Log:
     what = " ".join(options.kernels)
     # Many names would hide the numbers.
     origin = {"what": what if len(what) <= _MOST_NAMED else f"{len(specs)} kernels"}
-    return log_kernels(units, origin | {"config": options.request().config})
+    return log_kernels(units, origin)

@@ -19,7 +19,10 @@ def annotate(recording: Recording, names: Collection[str]) -> annotation.Annotat
     """Returns the modal path of each case in `names`; UserError where none was recorded."""
     arch = find_arch(recording.kernel["arch"])
     cases = [_annotated(recording, case, arch) for case in recording.cases if case.name in names]
-    return annotation.Annotation(Measured.of(recording).kernel, recording.target, tuple(cases))
+    of = Measured.of(recording)
+    return annotation.Annotation(
+        tool=of.tool, kernel=of.kernel, target=of.target, cases=tuple(cases)
+    )
 
 
 def _annotated(recording: Recording, case: CaseResult, arch: Arch) -> annotation.AnnotatedCase:

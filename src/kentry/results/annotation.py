@@ -12,7 +12,7 @@ from kentry.results.caveats import Caveat
 from kentry.results.comparison import LayoutChange, Renamed
 from kentry.results.document import OMITTED, Count, Positive, about
 from kentry.results.estimate import Estimate, Misses
-from kentry.results.recording import Instruction, Measured, SourceLine
+from kentry.results.recording import Instruction, Measured, OnTarget, SourceLine
 
 SAME: Final = "same"
 ADDED: Final = "added"
@@ -151,9 +151,10 @@ class AnnotatedCase(Struct, frozen=True, kw_only=True):
     caveats: tuple[Caveat, ...] = ()
 
 
-class Annotation(Struct, tag="kentry/annotation/1", tag_field="schema"):
+class Annotation(Struct, OnTarget, kw_only=True, tag="kentry/annotation/1", tag_field="schema"):
     """What kentry annotate prints of one kernel."""
 
+    tool: dict[str, str] = {}
     kernel: Annotated[dict[str, Any], about("Without its config")]
     target: dict[str, Any]
     cases: tuple[AnnotatedCase, ...]

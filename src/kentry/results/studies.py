@@ -402,6 +402,7 @@ class Bisection(Struct, kw_only=True, tag_field="schema", tag="kentry/bisection/
     others: Annotated[
         tuple[Answer, ...], about("The answers for the cases that --case names beside"), OMITTED
     ] = ()
+    measured: Annotated[tuple[Measured, ...], about("Good and bad"), OMITTED] = ()
 
     @property
     def is_decided(self) -> bool:
@@ -484,6 +485,9 @@ class Log(Struct, kw_only=True, tag_field="schema", tag="kentry/log/1"):
     caveats: tuple[Caveat, ...]
     others: Annotated[
         tuple[CaseLog, ...], about("The cases that --case names beside the first"), OMITTED
+    ] = ()
+    measured: Annotated[
+        tuple[Measured, ...], about("The first and the last of the kernels with a value"), OMITTED
     ] = ()
 
 

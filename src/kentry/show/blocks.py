@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kentry.results.caveats import Caveat
+
+if TYPE_CHECKING:
+    from kentry.results.recording import OnTarget
 
 # Rows of a table of functions; text adds up further ones in one row.
 SHOWN = 10
@@ -111,7 +114,7 @@ class Layout:
 
     The `lead` stands before caveats and blocks; `badges` say in a few words how it was measured,
     the `command` makes the result again.  `versions` are Linux's own, old and new: functions on a
-    page lead to their source.
+    page lead to their source.  A changelog says how the `sides` were measured.
     """
 
     kind: str
@@ -125,3 +128,4 @@ class Layout:
     badges: Sequence[str] = ()
     command: str = ""
     versions: Sequence[str] = ()
+    sides: Mapping[str, OnTarget] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 """Results for a commit message: what changed, by how much, and how it was measured."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -29,6 +30,17 @@ from kentry.show.text import UNKNOWN
 from kentry.stats.exact import UNDECIDED
 
 _FUNCTION_WIDTH = 50
+
+
+def with_method(layout: Layout) -> Layout:
+    """Returns a result's text, and in place of its notes how it was measured, and these."""
+    kinds = {side.target.get("kind") for side in layout.sides.values()}
+    counted = kinds <= {"qemu", "fake"}
+    axes = [INSTRUCTIONS] if counted else [INSTRUCTIONS, "time"]
+    method = provenance.provenance_blocks(
+        layout.sides, "kernel", (), layout.caveats, axes, counted=counted
+    )
+    return replace(layout, blocks=[*layout.blocks, "", *method], caveats=()) if kinds else layout
 
 
 def recording_changelog(recording: Recording) -> Layout:

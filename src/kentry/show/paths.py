@@ -11,7 +11,7 @@ from kentry.results.recording import SourceLine
 from kentry.show import provenance
 from kentry.show.beside import estimate_blocks, layout_blocks, miss_blocks, part_table
 from kentry.show.blocks import Block, Layout, Prose
-from kentry.show.sections import InText, Notes, Paths, Section
+from kentry.show.sections import InText, Paths, Section
 from kentry.show.table import plain
 
 
@@ -28,13 +28,15 @@ def annotation_layout(result: annotation.Annotation) -> Layout:
         blocks += [""] if blocks else []
         blocks += provenance.kernel_lines(result.kernel)
         blocks += [*provenance.processor_lines(result.target), ""]
-        blocks += [*_case_blocks(case), Notes(case.caveats)]
+        blocks += _case_blocks(case)
     counts = ", ".join(f"{case.name}: {case.instructions}" for case in result.cases)
     return Layout(
         "annotation",
         f"Path on {provenance.kernel_name(result.kernel)}",
         f"kernel instructions of {counts}",
         blocks,
+        unique(note for case in result.cases for note in case.caveats),
+        **provenance.how_measured(result.tool, result),
     )
 
 

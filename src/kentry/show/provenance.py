@@ -40,6 +40,7 @@ class HowMeasured(TypedDict):
 
     facts: list[tuple[str, str]]
     badges: list[str]
+    sides: dict[str, OnTarget]
 
 
 def kernel_name(kernel: Mapping[str, Any]) -> str:
@@ -163,8 +164,10 @@ def repeat(command: str, sides: Sequence[OnTarget], cases: Iterable[str]) -> str
 
 
 def how_measured(tool: Mapping[str, str], *sides: OnTarget) -> HowMeasured:
-    """Returns what a page's head and its end say of one kernel, or of an old and a new one."""
-    return {"facts": kernel_facts(*sides), "badges": badges(tool, *sides)}
+    """Returns what a page and a changelog say of one kernel, or of an old and a new one."""
+    names = ("old", "new") if len(sides) > 1 else ("",)
+    own = dict(zip(names, sides, strict=False))
+    return {"facts": kernel_facts(*sides), "badges": badges(tool, *sides), "sides": own}
 
 
 def kernel_facts(*sides: OnTarget) -> list[tuple[str, str]]:

@@ -10,14 +10,14 @@ from itertools import chain
 from typing import Literal
 
 from kentry.results import studies
-from kentry.results.caveats import some
+from kentry.results.caveats import amount, some
 from kentry.results.comparison import Real
 from kentry.results.recording import INSTRUCTIONS
 from kentry.show import charts, provenance
 from kentry.show.beside import counts_text, without_model_notes
 from kentry.show.blocks import SHOWN, Block, Cell, Column, Layout, Prose, Table, text_column
 from kentry.show.numbers import change, number, signed, significant
-from kentry.show.provenance import how_measured, kernel_lines, kernel_name
+from kentry.show.provenance import HowMeasured, how_measured, kernel_lines, kernel_name
 from kentry.show.sections import Chart, Deltas, Detail, Drawn, Fold, InText, Notes, OnPage, Section
 from kentry.show.table import line_width
 
@@ -83,14 +83,15 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
             ),
             ends,
             Prose(
-                f"{bisection.commits} commits, {len(bisection.steps)} tried: {', '.join(tried)}."
+                f"{amount(bisection.commits, 'commit')}, {len(bisection.steps)} tried:"
+                f" {', '.join(tried)}."
             ),
             OnPage(_step_charts(bisection)),
             Section("Changes", changes),
             OnPage([Section("Commits tried", steps)]),
         ],
         bisection.caveats,
-        list(bisection.origin.items()),
+        **_how_measured(bisection),
     )
 
 
@@ -185,10 +186,17 @@ def _where(searched: studies.Log | studies.Bisection) -> str:
     return f"{searched.arch}, cpu {cpu}" if cpu else searched.arch
 
 
+def _how_measured(searched: studies.Log | studies.Bisection) -> HowMeasured:
+    how = how_measured(searched.tool, *searched.measured)
+    # The kernels say more of their compiler and their processor.
+    how["facts"] = list({**searched.origin, **dict(how["facts"])}.items())
+    return how
+
+
 def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = True) -> Layout:
     """Lays out a log; `blocks` draws the sparkline in block elements instead of ASCII."""
     ends = _ends([point.value for point in log.points], log.unit) or "no values"
-    measured = f"{len(log.points)} of {log.kernels} kernels measured"
+    measured = f"{len(log.points)} of {amount(log.kernels, 'kernel')} measured"
     head = Prose(f"{log.origin['what']} ({_where(log)}): {log.case}, {measured}: {ends}")
     levels = _LEVELS if blocks else _ASCII_LEVELS
     names = [Column("place"), text_column("kernel", most=34), *map(Column, ("old", "new", "delta"))]
@@ -214,7 +222,7 @@ def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = Tr
     return Layout(
         "log",
         f"History of {log.case} ({log.arch})",
-        f"{measured}, {ends}, {len(log.changes)} changes",
+        f"{measured}, {ends}, {amount(len(log.changes), 'change')}",
         [
             InText([head, "", Drawn(lambda: "".join(_sparkline(log, levels))), ""]),
             OnPage([log_chart(log)] if has_value else []),
@@ -222,7 +230,7 @@ def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = Tr
             OnPage([Section("Kernels", [kernels])]),
         ],
         log.caveats,
-        list(log.origin.items()),
+        **_how_measured(log),
     )
 
 
@@ -364,11 +372,11 @@ def ablation_layout(
         if added and added.functions:
             title = f"{row.option}, {names[0]} ({added.delta:+d})"
             blocks.append(InText(["", title, Deltas(added.functions, shown=most)]))
-    known = sum(bool(row.cases) for row in ablation.rows)
+    known = [bool(row.cases) for row in ablation.rows if row.option != studies.TOGETHER]
     return Layout(
         "ablation",
         f"What {'' if of_mitigations else 'config '}{what}s add: {kernel_name(base.kernel)}",
-        f"{known} of {len(ablation.rows)} {what}s measured on {len(names)} cases",
+        f"{sum(known)} of {amount(len(known), what)} measured on {amount(len(names), 'case')}",
         [
             InText([*kernel_lines(base.kernel), *config, *provenance.emulator_lines(base), ""]),
             Section(f"{what.capitalize()}s", blocks),
@@ -442,7 +450,7 @@ def summary(check: studies.Check) -> str:
         return "The budget holds." if total == 1 else f"All {total} budgets hold."
     verdicts = (studies.OVER, studies.UNDECIDED, studies.WITHIN)
     parts = ", ".join(f"{counts[word]} {word}" for word in verdicts if counts[word])
-    return f"Of {total} budget{'s' if total > 1 else ''}: {parts}."
+    return f"Of {amount(total, 'budget')}: {parts}."
 
 
 def row_sentence(row: studies.CheckRow) -> str:

@@ -23,7 +23,7 @@ from kentry.progress import say
 from kentry.results import caveats, studies
 from kentry.results.caveats import Caveat, Template
 from kentry.results.comparison import Real
-from kentry.results.recording import Recording
+from kentry.results.recording import Measured, Recording
 from kentry.study.commits import Commits, Difference, Pair, value
 
 # Measures the places, perhaps at once; whether each has a value.
@@ -306,7 +306,7 @@ def bisect(
     # The two ends; each step; and the commit that is found and its parent, once more.
     say(commits.measurer.cost(span.bad, max(0, 2 + steps - known), commits.update))
     commits.expected = commits.made + 2 + steps
-    old = measure_ends(commits, *dict.fromkeys([span.good, span.start, span.bad]))[0]
+    old, *_, new = measure_ends(commits, *dict.fromkeys([span.good, span.start, span.bad]))
     searches = [Search(span, question, commits, case) for case in question.cases]
     for search in searches:
         search.why_not = _why_not_searched(search, old)
@@ -314,10 +314,8 @@ def bisect(
     if len(errors) == len(searches):
         raise errors[0]
     longest = max(step.seconds for step in commits.steps.values())
-    say(
-        f"the longest step took {longest:.0f} s; the search takes about {steps} steps, and"
-        " what verifies its answer is said then"
-    )
+    then = ", and what verifies its answer is said then" if question.verify else ""
+    say(f"the longest step took {longest:.0f} s; the search takes about {steps} steps{then}")
     try:
         for search in searches:
             search.changes = [] if search.why_not else search.find()
@@ -327,7 +325,7 @@ def bisect(
     except MisledError:
         return bisect(span, replace(question, boot=True), commits, origin)
     commits.keep_provisional([])
-    notes = [*first.caveats]
+    notes = [note for note in old.caveats if note == caveats.not_time()] + [*first.caveats]
     if span.start != span.good:
         notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))
     if not question.verify:
@@ -344,6 +342,7 @@ def bisect(
         functions=largest.functions if largest else (),
         steps=tuple(commits.steps.values()),
         others=tuple(others),
+        measured=(Measured.of(old), Measured.of(new)),
         **structs.asdict(first) | ends | {"caveats": tuple(notes)},
     )
 

@@ -3,7 +3,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from kentry.progress import Update, say
 from kentry.results import caveats
 from kentry.results.caveats import Caveat, some
 from kentry.results.comparison import Real
-from kentry.results.recording import INSTRUCTIONS, Recording
+from kentry.results.recording import INSTRUCTIONS, Measured, Recording
 from kentry.results.studies import CaseLog, ChangePoint, Log, Point
 from kentry.study.bisection import MisledError, Question, Search, measure_ends
 from kentry.study.commits import Commits, Difference, Measurer, Pair, sums, value
@@ -68,9 +68,9 @@ def log_tree(
     notes += [] if every == 1 else [caveats.between_equal_ends()]
     if span.start != span.good:
         notes.append(caveats.good_is_aside(span.good.short, span.bad.short, span.start.short))
-    first = commits.recording(line[0])
-    tool, arch = first.tool, first.kernel["arch"]
-    return log_of(tool, arch, len(line), points, values, changes, notes, origin)
+    ends = [commits.recording(commit) for commit in dict.fromkeys([line[0], line[-1]])]
+    tool, arch = ends[0].tool, ends[0].kernel["arch"]
+    return log_of(tool, arch, len(line), points, values, changes, notes, origin, ends)
 
 
 def _changes_of_commits(
@@ -199,9 +199,19 @@ def log_kernels(units: Sequence[Unit], origin: Mapping[str, str]) -> Log:
         for index, unit in enumerate(units)
     ]
     rows = {case: tuple(map(values[case].get, range(len(units)))) for case in cases}
-    newest = recordings[measured[-1]]
-    tool, arch = newest.tool, newest.kernel["arch"]
-    return log_of(tool, arch, len(units), points, rows, changes, notes, origin)
+    ends = [recordings[index] for index in dict.fromkeys([measured[0], measured[-1]])]
+    tool, arch = ends[-1].tool, ends[-1].kernel["arch"]
+    of_all = {**origin, **dict(_shared(recordings.values()))}
+    return log_of(tool, arch, len(units), points, rows, changes, notes, of_all, ends)
+
+
+def _shared(recordings: Collection[Recording]) -> Iterator[tuple[str, str]]:
+    """Yields the processor, if all were measured on one, and the config, if all built have one."""
+    cpus = {str(recording.target.get("processor", "")) for recording in recordings}
+    configs = {str(recording.kernel["origin"].get("config", "")) for recording in recordings}
+    for name, values in (("cpu", cpus), ("config", configs - {""})):
+        if len(values) == 1 and values != {""}:
+            yield name, values.pop()
 
 
 def log_of(
@@ -213,6 +223,7 @@ def log_of(
     changes: Mapping[str, Sequence[ChangePoint]],
     notes: Sequence[Caveat],
     origin: Mapping[str, str],
+    measured: Sequence[Recording] = (),
 ) -> Log:
     """The log of the first case of `values`, beside the others."""
     first, *others = values
@@ -231,4 +242,5 @@ def log_of(
             CaseLog(case=case, unit=INSTRUCTIONS, values=values[case], changes=tuple(changes[case]))
             for case in others
         ),
+        measured=tuple(map(Measured.of, measured)),
     )

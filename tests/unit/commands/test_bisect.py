@@ -23,6 +23,7 @@ from kentry.cli import main
 from kentry.compare.counted import compare
 from kentry.count import cache
 from kentry.host.cache import cache_dir
+from kentry.results.caveats import not_time
 from kentry.results.comparison import Comparison
 from kentry.results.recording import Recording, write_recording
 from kentry.study import commits as study_commits
@@ -154,6 +155,23 @@ def test_the_commit_is_named_with_its_functions(tree: Tree, at: int) -> None:
     assert [(row["name"], row["delta"]) for row in found["functions"]] == [("syscall", 5)]
     # Two ends, three steps of eight commits, and two again.
     assert len(tree.measured) <= 7
+
+
+def test_the_answer_says_how_its_ends_were_measured(tree: Tree) -> None:
+    commits = []
+    for count in (10, 15):
+        kernel = {"spec": f"a kernel of {count}"}
+        one = recording({"getppid": [("syscall", count)]}, {}, kernel, {"processor": "rpi5"})
+        one.caveats.append(not_time())
+        write_recording(one, tree.folder / "recording.json")
+        commits.append(sources.commit(tree.folder, f"{count}", {}))
+    found = tree.found(commits[0])
+    assert found["caveats"] == [not_time()]
+    assert [one["kernel"]["spec"][-2:] for one in found["measured"]] == ["10", "15"]
+    assert tree.bisect(commits[0], "master", "--changelog=short") == 0
+    assert "cpu rpi5" in tree.capsys.readouterr().out
+    assert tree.bisect(commits[0], "master", "--no-verify") == 0
+    assert "verifies" not in tree.said
 
 
 @pytest.mark.parametrize(

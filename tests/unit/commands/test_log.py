@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -67,6 +68,31 @@ def test_each_case_has_its_history_and_what_else_differs_is_said(
     assert [(one["place"], one["delta"]) for one in other["changes"]] == [(1, 5)]
     [differs] = [one["text"] for one in log["caveats"] if one["kind"] == "differs"]
     assert names[1] in differs and names[2] not in differs
+
+
+def test_the_processor_is_named_where_it_is_one_and_the_config_where_something_is_built(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def origin(*cpus: str, config: str = "") -> tuple[dict[str, str], list[str]]:
+        origin = {"kind": "debian", **({"config": config} if config else {})}
+        names = written(
+            tmp_path,
+            *(
+                recording({"getppid": [("a", 9)]}, {}, {"origin": origin}, {"processor": cpu})
+                for cpu in cpus
+            ),
+        )
+        assert main(["log", *names, "--json"]) == 0
+        log = parsed(capsys)
+        return log["origin"], [one["target"]["processor"] for one in log["measured"]]
+
+    both = ["rpi5", "rpi5"]
+    assert origin("rpi5", "max", "rpi5") == ({"what": ANY}, both)
+    assert origin("rpi5", "rpi5") == ({"what": ANY, "cpu": "rpi5"}, both)
+    assert origin("rpi5", config="tiny") == (
+        {"what": ANY, "cpu": "rpi5", "config": "tiny"},
+        ["rpi5"],
+    )
 
 
 def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path: Path) -> None:

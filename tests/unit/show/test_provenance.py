@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The line on the processor under a result."""
+"""The line on the processor under a result, and how it was measured."""
 
 import pytest
+from msgspec import structs
 
-from kentry.results.recording import Recording
+from kentry.compare.path_diff import compare_paths
+from kentry.path.annotation import annotate
+from kentry.results.recording import Measured, Recording, read_recording
+from kentry.show.changelog import with_method
+from kentry.show.paths import annotation_layout, path_layout
 from kentry.show.provenance import processor_lines
+from kentry.show.studies import ablation_layout, bisection_layout, log_layout
 from kentry.show.text import written
 from tests.builders import recording
+from tests.golden import test_golden
+from tests.unit.show.pages import NEW, OLD
 
 
 def on(processor: str = "", mitigations: str = "") -> Recording:
@@ -62,3 +70,23 @@ def test_two_kernels_on_one_processor_may_mitigate_otherwise() -> None:
         "old: cpu cortex-a76; mitigations at entry: bhb=loop-of-24",
         "new: cpu cortex-a76; no mitigation at entry",
     ]
+
+
+def test_each_result_that_was_measured_says_how_in_a_changelog_and_in_short() -> None:
+    old, new = read_recording(OLD), read_recording(NEW)
+    ends = (Measured.of(old), Measured.of(new))
+    layouts = (
+        annotation_layout(annotate(new, ["getppid"])),
+        path_layout(compare_paths(old, new, ["getppid"])),
+        log_layout(structs.replace(test_golden.a_log(), measured=ends)),
+        bisection_layout(structs.replace(test_golden.a_bisection(), measured=ends)),
+        ablation_layout(test_golden.an_ablation()),
+    )
+    for layout in layouts:
+        assert {"arm64", "cpu max", "exact"} <= {*layout.badges}
+        assert ("machine", "virt") in layout.facts
+        whole = with_method(layout)
+        assert (len(whole.blocks) > len(layout.blocks) + 5, whole.caveats) == (True, ())
+    # Of a file from before the kernels were in it there is nothing to say.
+    before = log_layout(test_golden.a_log())
+    assert with_method(before) == before

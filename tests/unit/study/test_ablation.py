@@ -13,6 +13,7 @@ from kentry.progress import Update
 from kentry.results.document import to_json
 from kentry.results.recording import Recording
 from kentry.results.studies import MEASURED, NO_BUILD
+from kentry.show.studies import ablation_layout
 from kentry.study import ablation as study_ablation
 from kentry.study.ablation import Trial, ablate, tabulate
 from kentry.study.plan import Outcome, Unit
@@ -62,6 +63,16 @@ def test_without_getppid_the_first_case_decides() -> None:
     assert found.cases == ("read", "pipe")
     assert [row.option[-1] for row in found.rows] == ["B", "A", "C", "D"]
     assert [bool(row.cases) for row in found.rows] == [True, True, False, False]
+
+
+def test_all_mitigations_together_are_no_further_one() -> None:
+    switches = {"bhb": "nospectre_bhb", "all": "mitigations=off"}
+    trials = [
+        Trial(flaw, True, (), measured(12), measured(15), mitigation=flaw, parameters=words)
+        for flaw, words in switches.items()
+    ]
+    summary = ablation_layout(tabulate(measured(15), trials)).summary
+    assert summary == "1 of 1 mitigation measured on 2 cases"
 
 
 class Built:
