@@ -92,11 +92,8 @@ def emit(
         # It loads the layouts of every result.
         from kentry.show.changelog import with_method
 
-        columns = None
-        if length == "short":
-            lines = short(layout())
-        else:
-            lines = to_text(changelog() if changelog else with_method(layout()))
+        whole = changelog or (lambda: with_method(layout()))
+        columns, lines = None, short(layout()) if length == "short" else to_text(whole())
     else:
         with terminal(columns) as laid_out:
             lines = to_text(layout(), verbose=getattr(options, "verbose", False))

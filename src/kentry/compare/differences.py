@@ -126,9 +126,8 @@ def _config_difference(old: Recording, new: Recording) -> list[Caveat]:
         if _ENTRY_OPTIONS.match(name)
     ]
     entry = f"{caveats.OF_ENTRY}{', '.join(named[:_OPTIONS_NAMED])}" if named else ""
-    old_only, new_only = (sum(name not in side for name in changed) for side in (b, a))
-    other = len(changed) - old_only - new_only
-    counts = {"only old": old_only, "only new": new_only, "with another value": other}
+    gone, added = (sum(name not in side for name in changed) for side in (b, a))
+    counts = {"gone": gone, "new": added, "changed": len(changed) - gone - added}
     parts = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     options = caveats.amount(len(changed), "built-in option")
     return [caveats.config_differs(options, parts, entry)]

@@ -34,13 +34,13 @@ _FUNCTION_WIDTH = 50
 
 def with_method(layout: Layout) -> Layout:
     """Returns a result's text, and in place of its notes how it was measured, and these."""
-    kinds = {side.target.get("kind") for side in layout.sides.values()}
-    counted = kinds <= {"qemu", "fake"}
-    axes = [INSTRUCTIONS] if counted else [INSTRUCTIONS, "time"]
-    method = provenance.provenance_blocks(
-        layout.sides, "kernel", (), layout.caveats, axes, counted=counted
-    )
-    return replace(layout, blocks=[*layout.blocks, "", *method], caveats=()) if kinds else layout
+    sides, notes = layout.sides, layout.caveats
+    if not sides:
+        return layout
+    counted = {side.target.get("kind") for side in sides.values()} <= {"qemu", "fake"}
+    axes = [INSTRUCTIONS, *([] if counted else ["time"])]
+    method = provenance.provenance_blocks(sides, "kernel", (), notes, axes, counted=counted)
+    return replace(layout, blocks=[*layout.blocks, "", *method], caveats=())
 
 
 def recording_changelog(recording: Recording) -> Layout:

@@ -70,13 +70,9 @@ def test_an_identical_path_may_have_been_linked_elsewhere(
         ({}, {"cpu": "neoverse-n1"}, "cpu model differs"),
         ({}, {"cmdline": "quiet"}, "kernel command line differs"),
         ({"config": {"PREEMPT": "y", "HZ": "1000"}}, {}, "of kernel entry: HZ=250/1000"),
-        ({"config": {"HZ": "250"}}, {}, "config differs in 1 built-in option: 1 only old"),
+        ({"config": {"HZ": "250"}}, {}, "config differs in 1 built-in option: 1 gone"),
         # The numbers add up.
-        (
-            {"config": {"HZ": "9", "A": "y"}},
-            {},
-            "in 3 built-in options: 1 only old, 1 only new, 1 with",
-        ),
+        ({"config": {"HZ": "9", "A": "y"}}, {}, "3 built-in options: 1 gone, 1 new, 1 changed"),
         ({"config": None}, {}, "one side's config is not known"),
         # The compiler's text in the config is no difference.
         ({"config": {"PREEMPT": "y", "HZ": "250", "CC_VERSION_TEXT": "x"}}, {}, ""),

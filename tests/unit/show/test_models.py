@@ -173,7 +173,7 @@ def test_notes_on_models_stand_only_where_their_numbers_do() -> None:
 
 
 def test_options_of_kernel_entry_are_named_with_v_alone() -> None:
-    note = caveats.config_differs("2 built-in options", "2 only new", f"{caveats.OF_ENTRY}A=y/n, B=n/y")
+    note = caveats.config_differs("2 options", "2 new", f"{caveats.OF_ENTRY}A=y/n, B=n/y")
     layout = Layout("x", "", "", [], [note])
     assert to_text(layout).splitlines()[1:] == [f"note: {note['text'].partition(';')[0]}"]
     assert "A=y/n, B=n/y" in to_text(layout, verbose=True)
