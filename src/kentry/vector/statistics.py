@@ -131,10 +131,7 @@ class Statistics:
 
 
 def statistics(trace: VectorTrace, unit: str = "vec") -> Statistics:
-    """Counts the use of `unit` in a trace: "vec" or "sme" (see Event.USE, Event.USE_SME).
-
-    UserError where the trace has no SME.
-    """
+    """Counts the use of `unit`, "vec" or "sme", in a trace; UserError where it has no SME."""
     check_unit(trace, unit)
     event = trace.event
     # Only an architecture that shares state with FP has loads that leave the rest out.
