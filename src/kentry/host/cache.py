@@ -25,16 +25,20 @@ _FEW_FILES = 64
 
 def cache_dir(*parts: str) -> Path:
     """Make a folder, if need be, in $KENTRY_CACHE, $XDG_CACHE_HOME/kentry or ~/.cache/kentry."""
-    if not (base := os.environ.get("KENTRY_CACHE")):
-        xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        base = os.path.join(xdg, "kentry")
-    # Without symbolic links, because a build's sandbox has the folder under this name.
-    folder = Path(os.path.realpath(Path(base, *parts)))
+    folder = _place(*parts)
     with no_space_is_an_error(folder):
         if parts and folder.is_file():
             folder.unlink()
         folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _place(*parts: str) -> Path:
+    if not (base := os.environ.get("KENTRY_CACHE")):
+        xdg = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        base = os.path.join(xdg, "kentry")
+    # Without symbolic links, because a build's sandbox has the folder under this name.
+    return Path(os.path.realpath(Path(base, *parts)))
 
 
 @contextlib.contextmanager
@@ -43,15 +47,14 @@ def no_space_is_an_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as err:
+        is_own = Path(os.path.realpath(path)).is_relative_to(_place())
+        other = "name another folder in KENTRY_CACHE" if is_own else "choose another place"
         if err.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UserError(
-                f"No space is left for {path}.",
-                "Free some, or name another folder in KENTRY_CACHE.",
-            ) from err
+            raise UserError(f"No space is left for {path}.", f"Free some, or {other}.") from err
         denied = err.errno in (errno.EACCES, errno.EROFS, errno.EPERM)
         raise UserError(
             f"{path} cannot be {'written' if denied else 'used'}: {err.strerror}.",
-            "Choose another place with -o, or name another folder in KENTRY_CACHE.",
+            f"{other[0].upper()}{other[1:]}.",
         ) from err
 
 
@@ -153,12 +156,12 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """A file that appears as `path` when the block ends well; a device or pipe is written to."""
     with no_space_is_an_error(path):
-        # Path.resolve() raises on a loop of links.
-        path = Path(os.path.realpath(path))
+        # Path.resolve() raises on a loop of links, and a pipe has no path behind its link.
+        named, path = path, Path(os.path.realpath(path))
         if path.is_dir() and cache_dir() in path.parents:
             shutil.rmtree(path)
-        if path.exists() and not path.is_file():
-            with path.open("wb") as device:
+        if named.exists() and not named.is_file():
+            with named.open("wb") as device:
                 yield device
             return
         # A file without a name leaves none behind when kentry is killed.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Files of the cache: whole, at their own place, or made again, whatever is there instead."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -68,3 +69,21 @@ def test_what_is_no_file_of_the_cache_gives_way(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(UserError):
         cache.write_atomically(tmp_path / "there", "text")
+
+
+def test_a_place_of_the_users_has_nothing_to_do_with_the_cache(tmp_path: Path) -> None:
+    def remedy(path: Path) -> str:
+        with pytest.raises(UserError) as error, cache.no_space_is_an_error(path):
+            raise OSError(28, "No space left on device")
+        return error.value.remedy
+
+    assert "KENTRY_CACHE" in remedy(cache.cache_dir("built") / "x")
+    assert "KENTRY_CACHE" not in remedy(tmp_path / "x.json")
+
+
+def test_a_pipe_is_written_to() -> None:
+    reader, writer = os.pipe()
+    cache.write_atomically(Path(f"/dev/fd/{writer}"), "text")
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        assert pipe.read() == "text"
