@@ -369,13 +369,13 @@ def within_limits(argv: list[str], folder: Path) -> tuple[int, str]:
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_trace_is_read_up_to_its_limit_and_refused_beyond(more: int, tmp_path: Path) -> None:
-    head = "kentry-trace 2\nmessage case read count 1\n"
-    # No line takes more memory for each of its bytes.
-    line = "window 1 1 1 1 1 1 1 - 1,1,1,1,1,1,1,1\n"
-    end = f"end {(times := (MOST_BYTES - 200) // len(line))}\n"
-    text = f"{head}{line * times}{end}"
-    filler = "message x" + " " * (MOST_BYTES + more - len(text) - 10) + "\n"
-    put(tmp_path, "trace", f"{head}{line * times}{filler}{end}".encode())
+    # No line takes more memory for each of its bytes, and the plugin writes no longer path.
+    runs = (1 << 20) * " 0+1"
+    head, end = "kentry-trace 2\ninsn 0 0 00 x\n", "end 0\n"
+    paths = (f"path {at} {1 << 20}{runs}\n" for at in range(MOST_BYTES // len(runs) - 1))
+    text = head + "".join(paths)
+    filler = "message x" + " " * (MOST_BYTES + more - len(text) - len(end) - 10) + "\n"
+    put(tmp_path, "trace", f"{text}{filler}{end}".encode())
     program = "import sys, pathlib; from kentry.boot.plugin_trace import parse_trace; "
     code, text = within_limits(
         ["-c", f"{program}parse_trace(pathlib.Path(sys.argv[1]))", str(tmp_path / "trace")],

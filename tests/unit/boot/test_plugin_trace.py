@@ -113,3 +113,6 @@ def test_a_text_of_the_plugins_is_read_up_to_a_limit(tmp_path: Path) -> None:
     os.truncate(file, MOST_BYTES + 1)
     with pytest.raises(TraceError):
         read_text(file)
+    with pytest.raises(TraceError) as error:
+        parse_trace(file)
+    assert "--paths" in error.value.remedy
