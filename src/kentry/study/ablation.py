@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kentry.arch import find_arch
 from kentry.boot.mitigations import active
 from kentry.compare.counted import compare
+from kentry.errors import UserError
 from kentry.kernels.build import knows_option
 from kentry.kernels.config import Option
 from kentry.kernels.repository import Revision
@@ -83,6 +84,11 @@ def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation
         problem = next((side.error.sentence for side in sides if side.error), "")
         is_on, ends = _is_on(option, base), (sides[-1].recording, on[option.name].recording)
         trials.append(Trial(option.name, is_on, option.needs, *ends, problem))
+    error = next((side.error for side in (*on.values(), *off.values()) if side.error), None)
+    if named and error and not any(trial.off and trial.on for trial in trials):
+        raise UserError(
+            f"None of the options could be measured: {error.sentence}", error.remedy, error.detail
+        )
     return tabulate(base, trials, [option.name for option in candidates if option not in tried])
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from kentry.boot.exact import ExactOptions
-from kentry.errors import BuildError
+from kentry.errors import BuildError, UserError
 from kentry.kernels.config import Option, Request
 from kentry.kernels.repository import Repository, Revision
 from kentry.progress import Update
@@ -107,6 +107,11 @@ def test_each_option_is_measured_on_and_off(monkeypatch: pytest.MonkeyPatch) -> 
         source=Revision(Repository("git x"), "1" * 40, "2" * 40),
         request=Request(sets=("CONFIG_A=n", "CONFIG_B=y")),
     )
+    broken = [Option("CONFIG_BROKEN")]
+    assert not ablate(unit, broken, named=False).rows[0].cases
+    with pytest.raises(UserError, match="does not build"):
+        ablate(unit, broken, named=True)
+    source.asked.clear()
     names = ("CONFIG_A", "CONFIG_CHOICE", "CONFIG_BROKEN", "CONFIG_Z")
     table = ablate(unit, [Option(name) for name in names], named=False)
     rows = {row.option: row for row in table.rows}
