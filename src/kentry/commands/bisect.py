@@ -8,8 +8,9 @@ from pathlib import Path
 from kentry.commands import measuring, userland, values
 from kentry.commands.emit import emit
 from kentry.commands.options import RARE, flag, list_option, operand, option
-from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError
+from kentry.errors import EXIT_DONE, EXIT_UNDECIDED, UserError, did_you_mean
 from kentry.kernels import tree
+from kentry.path.metrics import SERIALISING
 from kentry.progress import progress
 from kentry.results.document import to_json
 from kentry.results.recording import INSTRUCTIONS
@@ -17,6 +18,7 @@ from kentry.results.workload import ENTRY
 from kentry.show.studies import bisection_layout, steps_layout
 from kentry.study import commits, program
 from kentry.study.bisection import Question, bisect
+from kentry.study.check import COUNTED
 
 EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --arch riscv64",
@@ -98,11 +100,20 @@ class Options(userland.ProgramOptions, measuring.TreeOptions):
             raise UserError(
                 f"Commits are searched by one metric, not {len(self.metric)}.", "Name one."
             )
-        cases, metric = self.measurement(self.find_arch()).cases, "".join(self.metric)
+        arch = self.find_arch()
+        cases, metric = self.measurement(arch).cases, "".join(self.metric)
         if self.program is not None:
             self.refuse_with_program("case")
             kind, metric = program.metric(metric or f"{ENTRY}.{INSTRUCTIONS}")
             cases = (kind,)
+        elif metric and not self.meter:
+            known = (*COUNTED, *(f"{SERIALISING}.{name}" for name in arch.decoding.serialising))
+            if metric not in known:
+                raise UserError(
+                    f"A kernel that kentry boots has no metric '{metric}'."
+                    f"{did_you_mean(metric, known)}",
+                    f"Metrics: {', '.join(known)}.",
+                )
         return Question(
             cases=cases,
             metric=metric or INSTRUCTIONS,
@@ -169,6 +180,7 @@ def run(options: Options) -> int:
             measurer.made_with(span.bad, update),
             resume=options.resume,
             keep=not options.meter,
+            no_verify=options.no_verify,
         )
         searched = commits.Commits(
             state.folder, measurer, question.cases, question.metric, update, options.jobs
@@ -187,4 +199,4 @@ def _resumed(options: Options, state: commits.State) -> Options:
             "--continue goes on with the options of the bisection that was begun.",
             f"Leave out what shapes it ({', '.join(given)}), or begin anew without --continue.",
         )
-    return replace(options, **kept)
+    return replace(options, no_verify=options.no_verify or state.no_verify, **kept)

@@ -39,7 +39,7 @@ _RATE = "/s"  # the end of units in which more is better, and a budget is the mo
 # A count that fewer windows of a context have is a rare path's, such as the refill of a slab.
 _OFTEN = 1 / 5
 # What a kernel that is booted has of each case.
-_COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions", *ABOUT_PATHS)
+COUNTED = (INSTRUCTIONS, "user_instructions", "firmware_instructions", *ABOUT_PATHS)
 _DIGITS = 4  # of a limit made of an interval
 _RANKED = (WITHIN, UNDECIDED, OVER)  # the verdict of all rows is that of the one farthest right
 
@@ -118,10 +118,10 @@ def cases_to_measure(
     """The cases with a budget that `patterns` name, by the baseline or by all cases; UserError."""
     names: list[str] = []
     for budget in budgets.of_arch(arch.name):
-        if budget.metric not in _COUNTED:
+        if budget.metric not in COUNTED:
             raise UserError(
                 f"{budgets.file} limits {budget.metric} of {budget.key}, and a kernel that kentry"
-                f" boots has {', '.join(_COUNTED)}.",
+                f" boots has {', '.join(COUNTED)}.",
                 "Keep budgets for times in another file, and check a recording of times with it.",
             )
         matched: Sequence[str] = ()

@@ -525,6 +525,11 @@ class State:
         """Whether a program of the user's measures."""
         return bool(self._kept().get("meter"))
 
+    @property
+    def no_verify(self) -> bool:
+        """Whether the commits that it names are not to be verified."""
+        return bool(read_json(self.folder / _ASKED).get("no_verify"))
+
     def _kept(self) -> dict[str, Any]:
         kept: dict[str, Any] = read_json(self.folder / _ASKED).get("asked", {})
         return kept
@@ -536,14 +541,22 @@ class State:
         )
 
     def begin(
-        self, asked: Mapping[str, Any], made_with: Sequence[str], *, resume: bool, keep: bool
+        self,
+        asked: Mapping[str, Any],
+        made_with: Sequence[str],
+        *,
+        resume: bool,
+        keep: bool,
+        no_verify: bool,
     ) -> None:
         """Writes down what is asked; `keep` keeps what is known; UserError if `resume` differs."""
         # As JSON has it: tuples are lists.
         new = json.loads(
             json.dumps({"asked": asked, "made_with": [cache.code_digest(), *made_with]})
         )
-        is_same = read_json(self.folder / _ASKED) == new
+        before = read_json(self.folder / _ASKED)
+        # It may change, as it shapes no step.
+        is_same = before | {"no_verify": no_verify} == (new := new | {"no_verify": no_verify})
         if resume and not is_same:
             raise UserError(
                 "The config, the compiler, the emulator or kentry has changed since it began.",
@@ -552,4 +565,4 @@ class State:
         if not (resume or (keep and is_same)):
             for file in self.folder.glob("*.json*"):
                 file.unlink()
-            write_json(self.folder / _ASKED, new)
+        write_json(self.folder / _ASKED, new)

@@ -467,6 +467,34 @@ def test_what_is_only_a_comment(diff: str, comments: bool) -> None:
     assert _only_comments(f"--- a/x\n+++ b/x\n@@ -1 +1 @@\n{diff}") == comments
 
 
+def test_a_metric_that_no_kernel_has_leaves_the_last_bisection(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = tree.line(10, 10, 12)
+    tree.found(commits[0], "--no-verify")
+    before = tree.steps()
+    monkeypatch.setattr(study_commits.Kernels, "made_with", lambda *words: [])
+    words = ["--good", commits[0], "--bad", "master", "--arch", "arm64", "--metric"]
+    for metric in ("foo", "serialising.foo"):
+        assert tree.again(*words, metric) == 2
+        assert metric in tree.said
+        assert tree.steps() == before
+
+
+def test_continue_verifies_only_what_the_run_before_would_have(tree: Tree) -> None:
+    commits = tree.line(10, 10, 10, 10, 12, 12)
+    whole = tree.program.read_text()
+    for words, kinds_found in ((["--no-verify"], ["not-verified"]), ([], [])):
+        tree.log.write_text("")
+        tree.program.write_text(f"#!/bin/sh\n[ $(wc -l < {tree.log}) -lt 3 ] || exit 1\n{whole}")
+        assert tree.bisect(commits[0], "master", *words) == 2
+        tree.program.write_text(whole)
+        assert kinds(tree.found("")["caveats"]) == kinds_found
+    # What is found need not be verified.
+    assert tree.again("--continue", "--no-verify", "--json") == 0
+    assert kinds(json.loads(tree.capsys.readouterr().out)["caveats"]) == ["not-verified"]
+
+
 def test_what_cannot_be_searched(tree: Tree) -> None:
     assert tree.again("--continue") == 2
     assert "no bisection" in tree.said
