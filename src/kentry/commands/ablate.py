@@ -44,6 +44,7 @@ class Options(measuring.CachedOptions):
 
 def run(options: Options) -> None:
     """Measures the base and each option, or each mitigation; prints the table."""
+    measuring.check_kernel(options.spec)
     if options.mitigations:
         ablation = ablate_mitigations(options.unit(options.spec, fresh=options.fresh))
     else:

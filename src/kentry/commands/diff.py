@@ -54,13 +54,13 @@ def run(options: Options) -> int:
             lambda: of_program,
         )
         return _status(options, of_program.verdicts)
-    options.check_cores()
     old, new, names = measuring.obtain_both(
         (options.old, options.new), options, fresh=options.fresh
     )
     failure = None
     try:
-        old, new = (options.with_estimates(side, names) for side in (old, new))
+        with options.estimating():
+            old, new = (options.with_estimates(side, names) for side in (old, new))
     except KentryError as err:
         # The rest is compared.
         failure = err

@@ -4,7 +4,8 @@
 import argparse
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
@@ -18,9 +19,11 @@ from kentry.commands import options, settings, values
 from kentry.count.catalogue import catalogue, choose, match, matrix
 from kentry.count.vector_units import check_length
 from kentry.errors import UserError
+from kentry.host.cache import read_bytes
 from kentry.kernels.config import TINY, Request, parse_set
 from kentry.kernels.resolve import arch_of
 from kentry.kernels.spec import FLOOR_CASES, KINDS, parse
+from kentry.progress import progress
 from kentry.results.case_name import CaseName
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.study.plan import Unit, measure_all
@@ -223,6 +226,7 @@ class MeasureOptions(KernelOptions):
             arch=arch.name,
             measurement=(self.measurement_of(arch, text) if is_kernel else self.measurement(arch)),
             source=None if is_kernel else _file(text),
+            label="" if is_kernel else text,
             request=self.request(),
             fresh=fresh,
         )
@@ -257,6 +261,10 @@ class CoreOptions(MeasureOptions):
         if self.core and any(map(is_spec, self.inputs())):
             self._models(self.find_arch())
 
+    def estimating(self) -> AbstractContextManager[object]:
+        """Shows that cycles are estimated while the block runs; nothing without --core."""
+        return progress("estimating cycles") if self.core else nullcontext()
+
     def with_estimates(self, recording: Recording, names: Sequence[str] | None = None) -> Recording:
         """The recording with estimates of the cases of these names; as it is without --core."""
         if not self.core:
@@ -289,6 +297,11 @@ class TreeOptions(MeasureOptions):
         "--tree DIR",
         default=Path("."),
         group=options.RARE,
+        needs={
+            "without commits to search": lambda options: (
+                options.has_commits() or getattr(options, "log", False)
+            )
+        },
         help="the git tree of the commits, which is only read",
     )
     first_parent: bool = options.flag(
@@ -370,6 +383,17 @@ class MatrixOptions(MeasureOptions):
         return replace(exact, windows=MATRIX_WINDOWS, path_windows=MATRIX_PATHS, rounds=1)
 
 
+def check_kernel(text: str) -> None:
+    """Raises UserError, before anything is measured, where `text` is no kernel's spec."""
+    if os.path.isfile(text):
+        raise UserError(
+            f"{text} is a file, and this command measures a kernel.",
+            f"For the kernel in a file write image:{text}; kentry diff, annotate and report read"
+            " recordings.",
+        )
+    parse(text)
+
+
 def record(spec: str, options: MeasureOptions, *, reuse: bool = False) -> Recording:
     """Resolves, boots and measures `spec`; with `reuse`, a cached recording will do."""
     return measure_all([options.unit(spec, fresh=not reuse)])[0]
@@ -391,13 +415,13 @@ def _file(text: str) -> Path:
     """Returns the file of a recording; UserError where it looks like a spec, or like a kernel."""
     if not os.path.exists(text) and ":" in text:
         parse(text)
-    if os.path.isfile(text):
-        with open(text, "rb") as file:
-            if file.read(1) not in (b"{", b""):
-                raise UserError(
-                    f"{text} is not a recording: it is not JSON.",
-                    f"For the kernel in a file write image:{text}.",
-                )
+    if not os.path.exists(text) or os.path.isfile(text):
+        first = read_bytes(Path(text), "Name a recording's file, or a kernel's spec.", 1)
+        if first not in b"{[ \t\r\n":
+            raise UserError(
+                f"{text} is not a recording: it is not JSON.",
+                f"For the kernel in a file write image:{text}.",
+            )
     return Path(text)
 
 
@@ -409,7 +433,7 @@ def obtain_both(
     sides = {file: obtain(file, options) for file in files}
     names = None
     if files and options.case:
-        names = match_cases(list(sides.values()), options.case)
+        names = match_cases(sides, options.case)
         options = replace(options, case=tuple(names))
     specs = list(dict.fromkeys(filter(is_spec, inputs)))
     for file in files:
@@ -420,15 +444,26 @@ def obtain_both(
                     "Name two recordings with times, as kentry stat --compare of two kernels"
                     " writes them.",
                 )
+            own = sides[file].kernel["arch"]
+            named = find_arch(options.arch) if options.arch else arch_of(spec)
+            if named and named.name != own:
+                raise UserError(
+                    f"{file} is of {own}, and {spec} is of {named.name}.",
+                    f"Compare it with a kernel of {own}.",
+                )
+            options = replace(options, arch=own)
+    if isinstance(options, CoreOptions):
+        options.check_cores()
     units = [options.unit(spec, fresh=fresh) for spec in specs]
     sides |= dict(zip(specs, measure_all(units), strict=True))
     return sides[inputs[0]], sides[inputs[1]], names
 
 
-def match_cases(recordings: Sequence[Recording], patterns: Sequence[str]) -> list[str]:
-    """The recordings' cases that `patterns` stand for; UserError where one stands for none."""
-    names = list(dict.fromkeys(case.name for recording in recordings for case in recording.cases))
-    return match(names, recordings[0].kernel["arch"], patterns)
+def match_cases(recordings: Mapping[str, Recording], patterns: Sequence[str]) -> list[str]:
+    """The files' cases that `patterns` stand for; UserError where one stands for none."""
+    sides = list(recordings.values())
+    names = list(dict.fromkeys(case.name for recording in sides for case in recording.cases))
+    return match(names, sides[0].kernel["arch"], patterns, " or ".join(recordings))
 
 
 def check_writable(file: Path) -> None:

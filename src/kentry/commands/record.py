@@ -94,6 +94,7 @@ def run(options: Options) -> None:
     """Measures, writes, prints."""
     for file in filter(None, (options.output, options.console)):
         measuring.check_writable(file)
+    measuring.check_kernel(options.spec)
     options.check_cores()
     floor = measuring.floor_counts(options.spec, options) if options.floor else {}
     recording = measuring.record(options.spec, options)
@@ -101,7 +102,8 @@ def run(options: Options) -> None:
         _check_entries(recording, options.case_file)
     failure = None
     try:
-        recording = options.with_misses(options.with_estimates(recording))
+        with options.estimating():
+            recording = options.with_misses(options.with_estimates(recording))
     except KentryError as err:
         # What was measured is printed and written.
         failure = err

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry series: one row for each patch."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +27,8 @@ EXAMPLES = (
     "kentry series v6.12..topic --case getppid,read",
     "kentry series source:6.12 patches/ --changelog -o rows",
 )
+# The rows' recordings in a folder: study.row_file().
+_ROWS = "[0-9][0-9][0-9][0-9]-*.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,7 @@ class Options(
     output: Path | None = path_option(
         "-o",
         "--output DIR",
+        needs={"on rows that were written": lambda options: not options.rows()},
         help="write each row's recording to DIR: 0000-arm64.json is the baseline's",
     )
     metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
@@ -69,16 +73,32 @@ class Options(
         """Returns the base; commits without one are of the tree here."""
         return ["tree:."] if is_range(self.base, self.patches) else [self.base]
 
+    def rows(self) -> Path | None:
+        """Returns the folder of rows that -o wrote, where one was named; UserError for a part."""
+        folder = Path(self.base)
+        if self.patches or (folder / study.SERIES_FILE).is_file():
+            return None if self.patches else folder
+        if any(folder.glob(_ROWS)):
+            raise UserError(
+                f"{self.base} has the first rows of a series that was interrupted.",
+                "Run the command that measured it again: what it has measured is in the cache.",
+            )
+        return None
+
+    def check_arches(self, arches: Collection[object]) -> None:
+        """Raises UserError for --core of several architectures."""
+        if self.core and len(arches) > 1:
+            raise UserError(
+                "--core names cores of one architecture, and the series has several.",
+                "Measure the series once for each architecture.",
+            )
+
     def check(self) -> None:
         """Raises UserError for a mistake that can be found before the first build."""
         arches = self.find_arches()
         if self.program is not None:
             self.refuse_with_program("case", "matrix", "vl", "metric", "core")
-        if self.core and len(arches) > 1:
-            raise UserError(
-                "--core names cores of one architecture, and --arch has several.",
-                "Measure the series once for each architecture.",
-            )
+        self.check_arches(arches)
         self.check_cores()
         for arch in arches:
             self.measurement_of(arch, self.inputs()[0])
@@ -91,11 +111,17 @@ class Options(
 
 def run(options: Options) -> int:
     """Applies, builds, measures, prints; returns 2 if a patch does not apply."""
-    saved = Path(options.base)
-    if (saved / study.SERIES_FILE).is_file() and not options.patches:
+    if saved := options.rows():
         before, rows = study.read_rows(saved)
-        names = measuring.match_cases(list(rows[0].recordings.values()), options.case)
+        options.check_arches(before.base)
+        names = measuring.match_cases(
+            {str(saved): r for r in rows[0].recordings.values()}, options.case
+        )
         chosen = names if options.case else None
+        with options.estimating():
+            for row in rows:
+                for arch, own in row.recordings.items():
+                    row.recordings[arch] = options.with_estimates(own, chosen)
         series = study.tabulate(rows, before.origin, chosen, before.caveats, options.metric)
     else:
         if (here := settings().tree) and is_range(options.base, options.patches):
@@ -118,7 +144,7 @@ def _of_lineup(lineup: Lineup, options: Options) -> Series:
     folder, arches = options.output, options.find_arches()
     if folder:
         # A patch that fails now must not leave the recording of an earlier run.
-        for file in (folder / study.SERIES_FILE, *folder.glob("[0-9][0-9][0-9][0-9]-*.json")):
+        for file in (folder / study.SERIES_FILE, *folder.glob(_ROWS)):
             file.unlink(missing_ok=True)
 
     def keep(number: int, recording: Recording) -> Recording:

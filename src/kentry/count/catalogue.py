@@ -218,11 +218,12 @@ def _unit(arch: Arch, name: str, word: str) -> Unit:
     raise UserError(f"{arch.name} has no vector unit '{name}'.", f"Units: {known}.")
 
 
-def match(known: Sequence[str], arch: str, wanted: Iterable[str]) -> list[str]:
+def match(known: Sequence[str], arch: str, wanted: Iterable[str], files: str = "") -> list[str]:
     """Those of `known` that `wanted` (names, groups, patterns with * and ?) stands for, in order.
 
     Nothing wanted means every one.  "getppid@svc" is "getppid" where svc is the native
-    instruction.  UserError for a word of no case.  An imported architecture has no groups.
+    instruction.  UserError for a word of no case, where `files` says what has no others.  An
+    imported architecture has no groups.
     """
     ours = ARCHES.get(arch)
     groups = {case.name: case.group for case in catalogue(ours) if case.group} if ours else {}
@@ -232,11 +233,12 @@ def match(known: Sequence[str], arch: str, wanted: Iterable[str]) -> list[str]:
         matches = [case for case in known if name in (groups.get(case), case)]
         matches = matches or fnmatch.filter(known, name)
         if not matches:
-            named = f" Groups: {', '.join(sorted(set(groups.values())))}." if ours else ""
-            raise UserError(
-                f"Unknown case '{word}' on {arch}.{did_you_mean(word, known)}",
-                f"Cases: {', '.join(known)}.{named}",
-            )
+            absent, remedy = f"Unknown case '{word}' on {arch}.", f"Cases: {', '.join(known)}."
+            if files:
+                absent = f"There is no case '{word}' in {files}."
+            elif ours:
+                remedy += f" Groups: {', '.join(sorted(set(groups.values())))}."
+            raise UserError(absent + did_you_mean(word, known), remedy)
         chosen.update(matches)
     return [name for name in known if not chosen or name in chosen]
 

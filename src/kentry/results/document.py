@@ -26,9 +26,9 @@ Number = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0)]
 Confidence = Annotated[float, Meta(gt=0, lt=1)]
 Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
-# No file seen so far has more than a tenth of it; bytes.
+# No file seen so far has more than an eighth of it; bytes.
 MOST_BYTES = 128 << 20
-# Values in a file, of which the largest seen has 2.3 million: an empty array of 3 bytes takes 64.
+# Values in a file, of which the largest seen has 2.9 million: an empty array of 3 bytes takes 64.
 _MOST_VALUES = 16 << 20
 # How much of an error inside a file is shown; characters.
 _ERROR_LENGTH = 200
@@ -107,7 +107,7 @@ def _read(
 
 
 def _load(file: Path, what: str, remedy: str, content: bytes | None) -> tuple[dict[str, Any], bool]:
-    named = f"Name a {what}'s file, or a kernel's spec."
+    named = f"Name a {what}'s file."
     try:
         raw = read_bytes(file, named, MOST_BYTES + 1) if content is None else content
     except UserError as err:

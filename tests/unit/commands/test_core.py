@@ -13,7 +13,9 @@ from kentry.commands import annotate, diff, record, series
 from kentry.errors import MissingToolError
 from kentry.models.estimate import find_models
 from kentry.models.llvm import find_analyser
-from kentry.results.recording import read_recording
+from kentry.results.document import dump
+from kentry.results.recording import read_recording, write_recording
+from kentry.study.series import PatchKernels, row_file, tabulate
 from tests import ROOT, builders
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -50,7 +52,10 @@ def test_annotate_estimates_a_recording_in_a_file(capsys: pytest.CaptureFixture[
     assert status == 0
     assert "not measurements" in out.replace("\n     ", "")
     # The same bytes twice.
-    assert printed(capsys, *words)[1] == out
+    assert main(list(words)) == 0
+    captured = capsys.readouterr()
+    assert captured.out == out
+    assert "estimating" in captured.err
 
 
 @pytest.mark.slow
@@ -69,6 +74,28 @@ def test_diff_estimates_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
             named = [one for one in recording.cases if one.name == "getppid"]
             assert models.estimate(recording, named)["getppid"][0].low == cycles
     assert list(sides) == CORES.split(",")
+
+
+@pytest.mark.slow
+def test_rows_that_were_written_are_estimated(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kernels = []
+    for patch, file in enumerate((OLD, NEW)):
+        recording = read_recording(Path(file))
+        write_recording(recording, row_file(tmp_path, patch, "arm64"))
+        kernels.append(PatchKernels(patch, f"patch {patch}", "a" * 40, {"arm64": recording}))
+    table = tabulate(kernels, {"base": "source:6.12"}, ["getppid"])
+    (tmp_path / "series.json").write_text(dump(table))
+    words = ("series", str(tmp_path), "--case", "getppid", "--core", "cortex-a55")
+    status, out, _ = printed(capsys, *words, "--json")
+    assert status == 0
+    rows = [row["cases"]["getppid"]["estimates"] for row in json.loads(out)["rows"]]
+    for file, estimates in zip((OLD, NEW), rows, strict=True):
+        own = printed(capsys, "annotate", file, *words[2:], "--json")[1]
+        [whole] = json.loads(own)["cases"][0]["estimates"]
+        assert [(one["low"], one["core"]) for one in estimates] == [(whole["low"], "cortex-a55")]
+    assert printed(capsys, *words[:-1], "nonsense")[0] == 2
 
 
 def test_without_paths_the_rest_is_printed(

@@ -34,6 +34,7 @@ def _files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "mine.txt").write_text(samples.LAT_SYSCALL)
     (here / "Image").write_bytes(b"MZ\x00")
     (here / "long").write_text("x" * 200)
+    (here / "list.json").write_text("[]")
     # It replays the trace, which takes seconds to compile.
     monkeypatch.setattr("kentry.vector.ranking.check", lambda trace, unit: None)
     # What this machine does meanwhile is not looked at.
@@ -118,6 +119,10 @@ MISTAKES = {
         ("record debian:6.12 --vl 256", f"--vl {NO_EFFECT}"),
         ("series source:6.12 a.mbox --vl 256", f"--vl {NO_EFFECT}"),
         ("record x --paths 0", "--paths"),
+        # Nothing would be measured of what is a recording.
+        *((f"{command} old.json", "read recordings") for command in ("record", "ablate")),
+        ("record old.json --seed 4", "old.json is a file"),
+        ("ablate old.json --mitigations", "old.json is a file"),
         ("record image:/nonexistent/Image", "/nonexistent/Image"),
         ("record deb:/nonexistent/x.deb", "/nonexistent/x.deb"),
         ("diff a.json b.json", "a.json cannot be read: No such file or directory"),
@@ -128,7 +133,9 @@ MISTAKES = {
         ("doctor --color alwyas", "Did you mean always?"),
         ("stat kvm --accel kmv", "Did you mean kvm?"),
         ("completion zhs", "Did you mean zsh?"),
-        ("diff old.json new.json --case read", "Unknown case 'read' on arm64."),
+        ("diff old.json new.json --case read", "no case 'read' in old.json or new.json."),
+        ("diff old.json list.json", "list.json is JSON, but not a recording."),
+        ("diff old.json debian:6.12 --arch riscv64", "old.json is of arm64"),
         ("diff old.json riscv.json", "riscv64"),
         ("diff times.json debian:6.12", "has times only"),
         ("diff old.json new.json --json --color always", f"--color {NO_EFFECT}"),
@@ -139,11 +146,11 @@ MISTAKES = {
         (f"annotate {'x' * 300}", "xxx"),
         ("annotate none.json", "none.json cannot be read"),
         ("annotate Image", "image:Image"),
-        ("annotate old.json --case read", "Unknown case 'read'"),
+        ("annotate old.json --case read", "no case 'read' in old.json."),
         ("annotate old.json riscv.json", "two architectures"),
         ("annotate old.json long", "is not a"),
         ("annotate old.json none.json", "cannot be read"),
-        ("annotate old.json new.json --case read", "Unknown case 'read'"),
+        ("annotate old.json new.json --case read", "no case 'read'"),
         ("annotate old.json read.json --case read", "has no case read"),
         ("annotate old.json new.json --core cortex-a55", f"--core {NO_EFFECT}"),
         ("annotate old.json new.json --context -1", "not a whole number"),
@@ -154,6 +161,7 @@ MISTAKES = {
         ("log v1..v2", "not a git repository"),
         ("log old.json new.json --every 2", f"--every {NO_EFFECT}"),
         ("log old.json new.json --jobs 2", f"--jobs {NO_EFFECT}"),
+        ("log old.json new.json --tree gone", f"--tree {NO_EFFECT}"),
         ("log old.json new.json --case getppid,read", "no case read"),
         ("log old.json new.json --picture a.txt", "unknown picture format"),
         *((f"report {word} a.json -o b", word[:6]) for word in ("--fresh", "--timeout=5")),

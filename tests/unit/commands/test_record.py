@@ -7,14 +7,14 @@ import pytest
 
 from kentry.arch import ARCHES
 from kentry.boot.exact import ExactOptions
-from kentry.cli import build_parser
+from kentry.cli import build_parser, main
 from kentry.commands import measuring, record
 from kentry.commands.options import read
 from kentry.count.vector_units import boots
 from kentry.errors import MissingToolError, UserError
 from kentry.host import sandbox
 from kentry.results.case_name import USES
-from kentry.results.recording import Recording
+from kentry.results.recording import Recording, write_recording
 from kentry.study.plan import Unit
 from tests.builders import recording, skip_without
 
@@ -55,6 +55,26 @@ def test_the_floor_is_booted_on_the_processor_of_the_spec(monkeypatch: pytest.Mo
         options = read(record.Options, build_parser().parse_args(words))
         assert measuring.floor_counts(spec, options) == {"getppid": 9}
         assert booted.pop() == ("floor:", cpu)
+
+
+def test_a_kernel_is_measured_for_the_architecture_of_the_recording_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = recording({"getppid": [("a", 9)]}, kernel={"arch": "riscv64"})
+    write_recording(other, file := tmp_path / "riscv.json")
+    asked: list[str] = []
+
+    def measure_all(units: list[Unit]) -> list[Recording]:
+        asked.extend(unit.arch for unit in units)
+        return [other for _ in units]
+
+    monkeypatch.setattr(measuring, "measure_all", measure_all)
+    assert main(["diff", str(file), "debian:6.12"]) == 0
+    assert main(["annotate", "debian:6.12", str(file), "--arch", "riscv64"]) == 0
+    assert asked == ["riscv64", "riscv64"]
+    # It is refused before a kernel is measured.
+    assert main(["diff", str(file), "debian:6.12", "--arch", "arm64"]) == 2
+    assert len(asked) == 2
 
 
 def test_a_case_of_ones_own_can_be_named(tmp_path: Path) -> None:

@@ -55,8 +55,17 @@ def test_rows_that_were_written_are_printed_again(
 def test_what_shapes_a_measurement_has_no_effect_on_rows(rows: Path) -> None:
     assert main(["series", str(rows), "--arch", "arm64"]) == 2
     assert main(["series", str(rows), "--case", "*+vec=*", "--vl", "256"]) == 2
+    assert main(["series", str(rows), "-o", str(rows / "more")]) == 2
     row_file(rows, 1, "arm64").unlink()
     assert main(["series", str(rows)]) == 2
+
+
+def test_rows_of_an_interrupted_series_are_known(
+    rows: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (rows / "series.json").unlink()
+    assert main(["series", str(rows)]) == 2
+    assert "Unknown kernel spec" not in capsys.readouterr().err
 
 
 def test_a_row_has_each_state_at_each_length() -> None:
