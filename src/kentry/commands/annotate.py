@@ -56,7 +56,7 @@ def run(options: Options) -> None:
     recording = measuring.obtain(options.what, options)
     # A spec is measured for the chosen cases alone.
     patterns = () if measuring.is_spec(options.what) else options.case
-    names = measuring.match_cases({options.what: recording}, patterns)
+    names = measuring.match_cases([recording], patterns, options.what)
     with options.estimating():
         recording = options.with_misses(options.with_estimates(recording, names), names)
     annotation = annotate(recording, names)

@@ -4,7 +4,7 @@
 import argparse
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from itertools import product
@@ -433,7 +433,7 @@ def obtain_both(
     sides = {file: obtain(file, options) for file in files}
     names = None
     if files and options.case:
-        names = match_cases(sides, options.case)
+        names = match_cases(list(sides.values()), options.case, " or ".join(sides))
         options = replace(options, case=tuple(names))
     specs = list(dict.fromkeys(filter(is_spec, inputs)))
     for file in files:
@@ -459,11 +459,10 @@ def obtain_both(
     return sides[inputs[0]], sides[inputs[1]], names
 
 
-def match_cases(recordings: Mapping[str, Recording], patterns: Sequence[str]) -> list[str]:
-    """The files' cases that `patterns` stand for; UserError where one stands for none."""
-    sides = list(recordings.values())
-    names = list(dict.fromkeys(case.name for recording in sides for case in recording.cases))
-    return match(names, sides[0].kernel["arch"], patterns, " or ".join(recordings))
+def match_cases(recordings: Sequence[Recording], patterns: Sequence[str], files: str) -> list[str]:
+    """The cases in `files` that `patterns` stand for; UserError where one stands for none."""
+    names = list(dict.fromkeys(case.name for recording in recordings for case in recording.cases))
+    return match(names, recordings[0].kernel["arch"], patterns, files)
 
 
 def check_writable(file: Path) -> None:

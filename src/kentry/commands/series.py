@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry series: one row for each patch."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -85,20 +84,16 @@ class Options(
             )
         return None
 
-    def check_arches(self, arches: Collection[object]) -> None:
-        """Raises UserError for --core of several architectures."""
-        if self.core and len(arches) > 1:
-            raise UserError(
-                "--core names cores of one architecture, and the series has several.",
-                "Measure the series once for each architecture.",
-            )
-
     def check(self) -> None:
         """Raises UserError for a mistake that can be found before the first build."""
         arches = self.find_arches()
         if self.program is not None:
             self.refuse_with_program("case", "matrix", "vl", "metric", "core")
-        self.check_arches(arches)
+        if self.core and len(arches) > 1:
+            raise UserError(
+                "--core names cores of one architecture, and --arch has several.",
+                "Measure the series once for each architecture.",
+            )
         self.check_cores()
         for arch in arches:
             self.measurement_of(arch, self.inputs()[0])
@@ -113,10 +108,7 @@ def run(options: Options) -> int:
     """Applies, builds, measures, prints; returns 2 if a patch does not apply."""
     if saved := options.rows():
         before, rows = study.read_rows(saved)
-        options.check_arches(before.base)
-        names = measuring.match_cases(
-            {str(saved): r for r in rows[0].recordings.values()}, options.case
-        )
+        names = measuring.match_cases(list(rows[0].recordings.values()), options.case, options.base)
         chosen = names if options.case else None
         with options.estimating():
             for row in rows:
