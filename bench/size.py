@@ -23,26 +23,26 @@ from pathlib import Path
 BUDGET = {
     "(loose)": 660,
     "arch": 1662,
-    "boot": 2571,
-    "commands": 3717,
-    "compare": 2375,
-    "count": 1919,
-    "host": 2345,
+    "boot": 2577,
+    "commands": 3796,
+    "compare": 2378,
+    "count": 1942,
+    "host": 2348,
     "importing": 448,
     "kernels": 4541,
     "machines": 1356,
     "models": 969,
-    "path": 1250,
-    "results": 3452,
-    "show": 6537,
+    "path": 1253,
+    "results": 3476,
+    "show": 6564,
     "stats": 672,
     "store": 495,
-    "study": 3592,
+    "study": 3622,
     "time": 1584,
-    "vector": 2922,
+    "vector": 2946,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43112
+TESTS_BUDGET = 43487
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 112
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from kentry import __version__
-from kentry.results.caveats import some
+from kentry.results.caveats import amount, some
 from kentry.results.document import to_json
 from kentry.results.studies import ChangePoint, Log, Point
 from kentry.show.blocks import Block, Cell, Column, Layout, Prose, Table, text_column
@@ -142,7 +142,8 @@ def _overview(
         Section("Newest changes", [newest if releases else "No count changed."]),
         Section("Lines", [kernels, "The kernels of a line differ by their version alone."]),
     ]
-    summary = f"{count} recordings, {len(files)} cases, {len(lines)} lines, {len(releases)} changes"
+    counts = {"recording": count, "case": len(files), "line": len(lines), "change": len(releases)}
+    summary = ", ".join(amount(own, what) for what, own in counts.items())
     return Layout("history", f"History: {title}", summary, blocks)
 
 
@@ -165,8 +166,8 @@ def _beside(case: str, logs: Sequence[tuple[Line, Log]]) -> Layout:
     ends = [line.ends[case] for line, _ in logs if case in line.ends]
     rose, fell = (sum(end.is_sure and sign * end.delta > 0 for end in ends) for sign in (1, -1))
     summary = (
-        f"{len(rows)} kernels; from the first to the last of a line the count rose in {rose} of"
-        f" {len(logs)} lines, and fell in {fell}"
+        f"{amount(len(rows), 'kernel')}; from the first to the last of a line the count rose in"
+        f" {rose} of {amount(len(logs), 'line')}, and fell in {fell}"
     )
     return Layout(
         "beside", f"History of {case}", summary, [Section("All lines beside each other", [table])]
@@ -214,7 +215,8 @@ def _release_page(releases: Sequence[_Release]) -> Layout:
         folds.append(Fold(title, [after, *notes, *_to_find(release), table], release.id))
     intro = "Instructions that each function adds to each case, the newest release first."
     changed = len({release.point.name for release in releases})
-    summary = f"{changed} releases changed a count, {len(releases)} times in one of the lines"
+    summary = f"{amount(changed, 'release')} changed a count"
+    summary += f": {amount(len(releases), 'change')} on all lines"
     return Layout("releases", "What each release changed", summary, [intro, *folds])
 
 
