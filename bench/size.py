@@ -24,25 +24,25 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3796,
+    "commands": 3806,
     "compare": 2378,
-    "count": 1942,
+    "count": 1941,
     "host": 2348,
     "importing": 448,
-    "kernels": 4541,
+    "kernels": 4546,
     "machines": 1356,
-    "models": 969,
+    "models": 971,
     "path": 1253,
     "results": 3476,
-    "show": 6564,
+    "show": 6573,
     "stats": 672,
-    "store": 495,
-    "study": 3622,
+    "store": 497,
+    "study": 3627,
     "time": 1584,
-    "vector": 2946,
+    "vector": 2948,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43487
+TESTS_BUDGET = 43515
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 112
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry history: the counts of all kernels in a store as a site of static pages."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def run(options: Options) -> None:
     written = total = 0
     with progress(f"history of {shown(options.store)}") as update:
         lines = history(options.store, update)
-        for name, text in site(lines, Path(options.store.partition("?")[0]).resolve().name):
+        place = Path(os.path.abspath(shown(options.store).partition("?")[0]))
+        for name, text in site(lines, place.name.rpartition("***@")[2]):
             file, total = folder / name, total + 1
             update(None, f"writing {name}")
             if not file.is_file() or file.read_bytes() != text.encode():

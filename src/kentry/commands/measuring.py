@@ -297,9 +297,10 @@ class TreeOptions(MeasureOptions):
         "--tree DIR",
         default=Path("."),
         group=options.RARE,
+        # kentry bisect says itself which commits it needs.
         needs={
             "without commits to search": lambda options: (
-                options.has_commits() or getattr(options, "log", False)
+                options.has_commits() or hasattr(options, "good")
             )
         },
         help="the git tree of the commits, which is only read",

@@ -9,6 +9,7 @@ from kentry.commands.emit import emit
 from kentry.commands.options import StoreOptions, operand
 from kentry.errors import EXIT_DONE, EXIT_MISTAKE
 from kentry.progress import progress, say
+from kentry.results.caveats import amount
 from kentry.show.blocks import Layout
 
 EXAMPLES = (
@@ -37,5 +38,6 @@ def run(options: Options) -> int:
             if file.error:
                 damaged += 1
                 say(str(file.error), is_error=True)
-    emit(options, lambda: Layout("store", "", "", [f"{number} files in {options.folder}"]))
+    text = f"{amount(number, 'file')} in {options.folder}"
+    emit(options, lambda: Layout("store", "", "", [text]))
     return EXIT_MISTAKE if damaged else EXIT_DONE

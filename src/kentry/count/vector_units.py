@@ -36,7 +36,7 @@ def boots(options: ExactOptions) -> list[ExactOptions]:
 def check_options(kernel: Kernel, options: ExactOptions) -> None:
     """Before the boot: KernelError for a unit that the kernel's config says is built out.
 
-    UserError for a vector length that the processor does not have.
+    UserError for a vector length that kentry does not measure the processor with.
     """
     arch = find_arch(kernel.arch)
     states = [state for name in options.cases if (state := CaseName.parse(name).state)]
@@ -51,10 +51,9 @@ def check_length(processor: Processor, unit: str, length: int | None) -> None:
     """Raises UserError for a vector length in bits that kentry does not measure it with."""
     has = processor.lengths.get(unit, ())
     if length and has and length not in has:
-        only = " or ".join(map(str, has))
         raise UserError(
-            f"kentry measures {processor.name} with vectors of {only} bits only, not {length}.",
-            f"Use vl={' or vl='.join(map(str, has))}, or another --cpu.",
+            f"kentry measures {processor.name} with no vectors of {length} bits.",
+            f"Use another length ({', '.join(map(str, has))}), or another --cpu.",
         )
 
 

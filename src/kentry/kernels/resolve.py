@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.arch import ARCHES, Arch
+from kentry.arch import ARCHES, Arch, host_arch
 from kentry.errors import PatchError, UserError
 from kentry.kernels import build, debian, image, tree
 from kentry.kernels.config import Request
@@ -34,7 +34,12 @@ _DEFAULTS = Request()
 
 
 def arch_of(text: str) -> Arch | None:
-    """Read the architecture from an image's or package's file; None for other specs; UserError."""
+    """Read the architecture from an image's or package's file; None for other specs; UserError.
+
+    The running kernel has this machine's.
+    """
+    if text.partition(",")[0] == "running":
+        return host_arch()
     if not text.startswith(("image:", "deb:", "rpm:")):
         return None
     spec = parse(text)

@@ -154,7 +154,7 @@ class AnnotatedCase(Struct, frozen=True, kw_only=True):
 class Annotation(Struct, OnTarget, kw_only=True, tag="kentry/annotation/1", tag_field="schema"):
     """What kentry annotate prints of one kernel."""
 
-    tool: dict[str, str] = {}
+    tool: Annotated[dict[str, str], OMITTED] = {}
     kernel: Annotated[dict[str, Any], about("Without its config")]
     target: dict[str, Any]
     cases: tuple[AnnotatedCase, ...]

@@ -9,7 +9,7 @@ for its form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +114,7 @@ class Layout:
 
     The `lead` stands before caveats and blocks; `badges` say in a few words how it was measured,
     the `command` makes the result again.  `versions` are Linux's own, old and new: functions on a
-    page lead to their source.  A changelog says how the `sides` were measured.
+    page lead to their source.  A changelog says how the `sides` were measured, in which `units`.
     """
 
     kind: str
@@ -129,3 +129,4 @@ class Layout:
     command: str = ""
     versions: Sequence[str] = ()
     sides: Mapping[str, OnTarget] = field(default_factory=dict)
+    units: Collection[str] = ()

@@ -30,6 +30,7 @@ from kentry.show.text import UNKNOWN
 from kentry.stats.exact import UNDECIDED
 
 _FUNCTION_WIDTH = 50
+_TIMES = ("ns", "cycles", "ticks", "ops_per_s")
 
 
 def with_method(layout: Layout) -> Layout:
@@ -37,8 +38,10 @@ def with_method(layout: Layout) -> Layout:
     sides, notes = layout.sides, layout.caveats
     if not sides:
         return layout
-    counted = {side.target.get("kind") for side in sides.values()} <= {"qemu", "fake"}
-    axes = [INSTRUCTIONS, *([] if counted else ["time"])]
+    emulated = {side.target.get("kind") for side in sides.values()} <= {"qemu", "fake"}
+    units = layout.units or ([INSTRUCTIONS] if emulated else ["ns"])
+    axes = {"time" if unit in _TIMES else INSTRUCTIONS for unit in units}
+    counted = emulated and INSTRUCTIONS in axes
     method = provenance.provenance_blocks(sides, "kernel", (), notes, axes, counted=counted)
     return replace(layout, blocks=[*layout.blocks, "", *method], caveats=())
 

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from kentry import __version__
+from kentry.arch import find_arch
 from kentry.results.caveats import amount, some
 from kentry.results.document import to_json
 from kentry.results.studies import ChangePoint, Log, Point
@@ -116,7 +117,7 @@ def _overview(
                 cells.append(value)
                 continue
             kind = (WORSE if change.delta > 0 else BETTER) if change.is_sure else ""
-            delta = signed(int(change.delta)) if kind or not change.delta else "?"
+            delta = "?" if change.low is None else signed(int(change.delta))
             cells.append(Cell(f"{value} ({delta})", kind, f"{file}#result-{place}"))
         table.row(Cell(case, link=file), *cells)
     newest = Table(
@@ -224,9 +225,11 @@ def _to_find(release: _Release) -> Iterator[Block]:
     """What a bisection is asked where no commit is known."""
     case, change = max(release.changes.items(), key=lambda item: abs(item[1].delta))
     if change.releases and not change.found:
-        (old, new), (arch, cpu, *_) = change.releases, release.line.kernels[0].line
+        (old, new), (arch, cpu, flavour, *_) = change.releases, release.line.kernels[0].line
         ends = f"kentry bisect --good v{old} --bad v{new} --config distro"
-        yield Prose(f"To find the commit: {ends} --arch {arch} --cpu {cpu} --case {case}")
+        # Debian's config that kentry knows is that of the flavour without a name of its own.
+        if flavour == find_arch(arch).debian:
+            yield Prose(f"To find the commit: {ends} --arch {arch} --cpu {cpu} --case {case}")
 
 
 def _compare(lines: Sequence[Line]) -> Layout:

@@ -91,6 +91,7 @@ def bisection_layout(bisection: studies.Bisection, shown: int | None = SHOWN) ->
             OnPage([Section("Commits tried", steps)]),
         ],
         bisection.caveats,
+        units=[bisection.unit],
         **_how_measured(bisection),
     )
 
@@ -439,6 +440,7 @@ def check_layout(check: studies.Check) -> Layout:
         ],
         without_model_notes(check.caveats, cycles=False),
         lead=[Prose(f"{row.name} {row.metric}: {row_sentence(row)}") for row in broken],
+        units={row.unit for row in check.rows if row.unit},
         **how,
     )
 

@@ -95,6 +95,7 @@ class DamagedObjectError(UserError):
 
 def shown(place: str) -> str:
     """Returns a store's folder or URL as messages name it, without what nobody else may read."""
+    # As SQLAlchemy finds it, up to the last "@".
     return re.sub(r"(://[^:/?#]*:).*(?=@)|(password=)[^&]*", r"\1\2***", place)
 
 
@@ -356,9 +357,10 @@ class Store:
 def _value(value: Any) -> Value:
     """A value as JSON has it; a number that is whole is written so."""
     if isinstance(value, float | Decimal):
-        whole = math.isfinite(value) and value == int(value)
-        value = int(value) if whole else float(value)
-        return value if math.isfinite(value) else str(value)
+        # JSON's readers have 64 bits for a whole number.
+        whole = math.isfinite(value) and -(2**63) < value < 2**63 and value == int(value)
+        number = int(value) if whole else float(value)
+        return number if math.isfinite(number) else str(number)
     return value if isinstance(value, str | int | None) else str(value)
 
 

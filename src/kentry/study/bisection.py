@@ -21,7 +21,7 @@ from kentry.kernels import tree
 from kentry.kernels.tree import Commit, Range, touching
 from kentry.progress import say
 from kentry.results import caveats, studies
-from kentry.results.caveats import Caveat, Template
+from kentry.results.caveats import Caveat, Template, amount
 from kentry.results.comparison import Real
 from kentry.results.recording import Measured, Recording
 from kentry.study.commits import Commits, Difference, Pair, value
@@ -315,7 +315,8 @@ def bisect(
         raise errors[0]
     longest = max(step.seconds for step in commits.steps.values())
     then = ", and what verifies its answer is said then" if question.verify else ""
-    say(f"the longest step took {longest:.0f} s; the search takes about {steps} steps{then}")
+    search_takes = f"the search takes about {amount(steps, 'step')}{then}"
+    say(f"the longest step took {longest:.0f} s; {search_takes}")
     try:
         for search in searches:
             search.changes = [] if search.why_not else search.find()

@@ -216,7 +216,7 @@ class Kernels:
     def cost(self, commit: Commit, steps: int, update: Update) -> str:
         """Returns what a number of steps costs at most, known before any is made; a clause."""
         typical = build.typical_seconds(self._plan(commit.name, update))
-        builds = f"at most {amount(steps, 'build')} and as many boots"
+        builds = f"at most {amount(steps, 'build')} and {amount(steps, 'boot')}"
         if not typical:
             return f"{builds}; how long one takes here is not known yet"
         seconds, count = typical
@@ -261,11 +261,11 @@ class Meter:
 
     def cost(self, commit: Commit, steps: int, update: Update) -> str:
         """See Kernels."""
-        return f"at most {steps} runs of {self._argv[0]}"
+        return f"at most {amount(steps, 'run')} of {self._argv[0]}"
 
     def cost_anew(self, commits: Sequence[Commit], update: Update) -> str:
         """See Kernels."""
-        return f"{len(commits)} runs of {self._argv[0]}"
+        return f"{amount(len(commits), 'run')} of {self._argv[0]}"
 
     def is_same_kernel(self, commit: Commit, like: str) -> None:
         """See Kernels."""

@@ -39,10 +39,11 @@ from kentry.study.log import Neighbours, differences_noted, followed, log_of
 
 _DOCUMENTS = "SELECT sha256, schema FROM documents ORDER BY added, sha256"
 # What stands before the flavour in a release: 6.1.0-46-arm64, 6.12.117+deb12-cloud-amd64,
-# 6.12.0-55.8.1.el10_1.aarch64+debug, 6.12.9-arch1-1, 7.0.0-rc3-00012-g0123456789ab-dirty.
+# 6.12.0-55.8.1.el10_1.aarch64+debug, 6.12.9-arch1-1, 7.0.0-rc3-00012-g0123456789ab-dirty.  A
+# number that a letter follows is the flavour's: 6.12.9-64k.
 _VERSION = re.compile(
-    r"^[\d.]+(-rc\d+)?(-arch\d+)?(-\d[\w.]*)?(\+(deb\d+[.+u\d]*|bpo))?"
-    r"(-(?P<next>next)-\d{8})?(-g[0-9a-f]{7,}(-dirty)?)?[-+]?"
+    r"^[\d.]+(-rc\d+)?(-arch\d+)?(-\d+(?![a-z\d])[\w.]*)?(\+(deb\d+[.+u\d]*|bpo))?"
+    r"(-(?P<next>next)-\d{8})?(-\d+(?![a-z\d]))?(-g[0-9a-f]{7,})?(-dirty)?[-+]?"
 )
 _COMPILER = re.compile(r"(gcc|clang)\D*?(?:-\d+\D*?)?(\d+)\.\d")
 # Debian's has 40 characters; the expression takes time by the square of them.
@@ -223,7 +224,7 @@ def _code() -> str:
 _store = lru_cache(1)(Store)
 
 
-# Of neighbours the older one was the newer one of those before.
+# Of neighbours the older one was the newer one of those before; both ends are read once more.
 @lru_cache(2)
 def _recording(place: str, key: str) -> Recording:
     store = _store(place)
@@ -236,11 +237,14 @@ def _kernel(place: str, key: str) -> Kernel:
     origin, release = kernel.get("origin") or {}, kernel.get("release") or ""
     compiler = _COMPILER.search((kernel.get("compiler") or "")[:_LONGEST_COMPILER])
     config = f"{origin.get('config', '')} {origin.get('config_set', '')}".strip()
-    flavour = config or _VERSION.sub(r"\g<next>", release)
+    flavour = config or _VERSION.sub(r"\g<next>-", release).strip("-")
     version = origin.get("version") or release
     commit = origin.get("patched_commit") or origin.get("commit", "")
     image = (kernel.get("image_sha256") or "")[:8]
+    # A spec such as image:FILE is that of many kernels.
     named = " ".join(dict.fromkeys(filter(None, (kernel.get("spec"), release, image))))
+    if {"kind", "version"} <= origin.keys():
+        named = f"{origin['kind']}:{version}"
     line = (
         kernel["arch"],
         str(target.get("processor") or target.get("cpu_model") or target.get("cpu") or "?"),
@@ -250,8 +254,7 @@ def _kernel(place: str, key: str) -> Kernel:
     return Kernel(
         sha256=key,
         tool=recording.tool,
-        # A spec such as image:FILE is that of many kernels.
-        name=commit or (f"{origin['kind']}:{version}" if "version" in origin else named),
+        name=commit or named,
         title=origin.get("patch") or origin.get("subject") or f"Linux {release}",
         version=version,
         date=_date(kernel),
@@ -277,7 +280,7 @@ def _date(kernel: Mapping[str, Any]) -> str:
             date = datetime.fromisoformat(stated)
             return (date.astimezone(UTC) if date.tzinfo else date).isoformat()
         day = datetime.strptime(match[2] if match else "", "%a %b %d %H:%M:%S %Z %Y")
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return ""
     return day.isoformat() if day.year >= _NO_YEAR else ""
 
@@ -316,7 +319,7 @@ _Culprits = dict[tuple[str, ...], list[tuple[str, Real]]]
 
 def _culprits(store: Store, keys: Sequence[str]) -> _Culprits:
     """The commits that bisections between two releases named."""
-    culprits: _Culprits = {}
+    culprits: _Culprits = defaultdict(list)
     for key in keys:
         try:
             own = read_document(Path(key), Bisection, "", store.get(key))
@@ -329,9 +332,10 @@ def _culprits(store: Store, keys: Sequence[str]) -> _Culprits:
                 (f'{one.commit[:12]} ("{one.subject}")', one.delta) for one in answer.culprits
             ]
             of = own.arch, own.origin.get("cpu", ""), answer.case
-            culprits[own.good.commit, own.bad.commit, *of] = commits
             # The commit of a release says so.
-            culprits[own.good.subject, own.bad.subject, *of] = commits
+            for what in ("commit", "subject"):
+                ends = getattr(own.good, what), getattr(own.bad, what)
+                culprits[(*ends, *of)] += commits
     return culprits
 
 
@@ -363,8 +367,8 @@ def _log(
         old, new = ends or (change.before, change.names[-1])
         # A bisection of another config may have found a change of the other sign.
         commits = culprits.get((old, new, arch, cpu, case), ())
-        found = tuple(commit for commit, delta in commits if delta * change.delta > 0)
-        named.append(msgspec.structs.replace(change, found=found))
+        found = dict.fromkeys(commit for commit, delta in commits if delta * change.delta > 0)
+        named.append(msgspec.structs.replace(change, found=tuple(found)))
     origin = {"what": f"{len(names)} kernels", "cpu": cpu}
     counts = {case: tuple(values.values())}
     tool = kernels[-1].tool

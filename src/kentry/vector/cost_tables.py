@@ -358,6 +358,8 @@ def count_costs(
     initramfs = kept_file("initramfs", build_initramfs(timing_program(arch), ()))
     parameters = kernel_words(arch, processor)
     parameters += ["--", f"rounds={_ROUNDS}", f"calls={_CALLS}"]
+    # Linux gives a task 512 bits at most by default.
+    parameters += [f"vl={length}"] if length else []
     argv = [
         *Guest(emulator, arch, processor, options.memory, options.seed, length=length).argv(),
         *boot_argv(kernel, initramfs, parameters),
@@ -372,5 +374,5 @@ def count_costs(
     command = f"kentry vector costs {where}" + (f" --vl {length}" if length else "")
     timed = Sheet(parse(guest.console, virtual=True), command)
     # The guest knows the length of a processor that kentry does not know.
-    table = msgspec.structs.replace(table, vl=timed.timing.bits)
+    table = msgspec.structs.replace(table, vl=length or timed.timing.bits)
     return completed(table, timed), checks(table, timed)

@@ -265,6 +265,7 @@ def test_a_result_is_shown_once(of_kind: dict[str, list[Path]], tmp_path: Path) 
     assert [one["schema"] for one in page.json] == ["kentry/series/1", "kentry/log/1"]
     # A recording beside itself is a comparison.
     assert [one["schema"] for one in Page([NEW, NEW]).json] == ["kentry/comparison/1"]
+    assert [one["schema"] for one in Page([NEW, OLD, OLD]).json] == ["kentry/comparison/1"]
 
 
 def test_a_recording_without_paths_and_one_of_imported_numbers_have_pages(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from msgspec import structs
 
 from kentry.compare.path_diff import compare_paths
 from kentry.path.annotation import annotate
+from kentry.results import caveats
 from kentry.results.recording import Measured, Recording, read_recording
+from kentry.show.blocks import Prose
 from kentry.show.changelog import with_method
 from kentry.show.paths import annotation_layout, path_layout
 from kentry.show.provenance import processor_lines
@@ -87,6 +89,12 @@ def test_each_result_that_was_measured_says_how_in_a_changelog_and_in_short() ->
         assert ("machine", "virt") in layout.facts
         whole = with_method(layout)
         assert (len(whole.blocks) > len(layout.blocks) + 5, whole.caveats) == (True, ())
+    timed = structs.replace(test_golden.a_bisection(), measured=ends, unit="ns")
+    texts = [
+        own.text for own in with_method(bisection_layout(timed)).blocks if isinstance(own, Prose)
+    ]
+    assert caveats.not_time()["text"] not in texts
+    assert [text for text in texts if text.startswith("not measured: instructions,")]
     # Of a file from before the kernels were in it there is nothing to say.
     before = log_layout(test_golden.a_log())
     assert with_method(before) == before

@@ -130,6 +130,7 @@ def test_a_damaged_object_stops_no_merge_and_no_export(
     [
         ("results", "results"),
         ("postgresql://u:pa@s:s@host/db?objects=o", "postgresql://u:***@host/db?objects=o"),
+        ("postgresql://h:5432/db?objects=/a%40b", "postgresql://h:5432/db?objects=/a%40b"),
         ("postgresql://h/db?password=pass&objects=o", "postgresql://h/db?password=***&objects=o"),
         ("postgresql://u:pass@h:port/db?objects=o", "postgresql://u:***@h:port/db?objects=o"),
     ],
@@ -325,10 +326,10 @@ def test_a_query_is_a_table_or_json(tmp_path: Path, capsys: pytest.CaptureFixtur
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["rows"]) == ("kentry/query/1", [[5], [7]])
     assert "5.0" not in str(document["rows"])
-    odd = "SELECT 12345678.0, 12345678.25, x'00ff', 1e999, NULL, 5 % 3 WHERE 'abc' LIKE 'a%'"
+    odd = "SELECT 12345678.0, 12345678.25, x'00ff', 1e999, NULL, 5 % 3, 1e300 WHERE 'a' LIKE 'a%'"
     assert main(["store", "query", str(tmp_path / "store"), odd, "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)["rows"]
-    assert row == [12345678, 12345678.25, str(b"\x00\xff"), "inf", None, 2]
+    assert row == [12345678, 12345678.25, str(b"\x00\xff"), "inf", None, 2, 1e300]
     assert main(["store", "query", str(tmp_path / "store"), odd]) == 0
     assert "12345678 " in (out := capsys.readouterr().out) and "12345678.25" in out
     assert main(["store", "query", str(tmp_path / "store")]) == 0
