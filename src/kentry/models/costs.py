@@ -148,8 +148,6 @@ def _table(document: dict[str, Any]) -> CostTable:
     """Makes the table of a file; ValueError where a figure or a text is wrong."""
     if "absent" in document:
         raise ValueError("'absent' is no key of a file")
-    if "arch" in document and document["arch"] not in ARCHES:
-        raise ValueError(f"unknown arch '{document['arch']}'; known: {', '.join(ARCHES)}")
     figures = _figures(document, "figures")
     instructions = _figures(document, "instructions")
     for act in figures:
@@ -163,6 +161,8 @@ def _table(document: dict[str, Any]) -> CostTable:
     # The unit is that of the acts.
     unit = {} if figures else {"unit": NS}
     table = msgspec.convert({"about": "", "vl": 0, **unit, **document, **rows}, CostTable)
+    if table.arch not in ARCHES:
+        raise ValueError(f"unknown arch '{table.arch}'; known: {', '.join(ARCHES)}")
     texts = {"name": table.name, "arch": table.arch, "about": table.about}
     texts |= {f"cores[{index}]": core for index, core in enumerate(table.cores)}
     for kind, own in rows.items():
