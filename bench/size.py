@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3806,
+    "commands": 3807,
     "compare": 2378,
     "count": 1941,
     "host": 2348,
@@ -39,7 +39,7 @@ BUDGET = {
     "store": 497,
     "study": 3627,
     "time": 1584,
-    "vector": 2948,
+    "vector": 2949,
 }
 # All of tests/, in lines of Python.
 TESTS_BUDGET = 43515

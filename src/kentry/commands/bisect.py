@@ -90,6 +90,10 @@ class Options(userland.ProgramOptions, measuring.TreeOptions):
         """Returns whether a bisection is begun or goes on."""
         return bool(self.good and self.bad) or self.resume
 
+    def reads_tree(self) -> bool:
+        """Returns True: --log prints the tree's bisection, and missing commits are named."""
+        return True
+
     def inputs(self) -> list[str]:
         """Returns the tree, where kentry builds its commits itself."""
         return [] if self.meter or not self.good else [f"tree:{self.tree}"]

@@ -61,6 +61,8 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
         """Returns whether a range was named."""
         return self.range() is not None
 
+    reads_tree = has_commits
+
     def inputs(self) -> list[str]:
         """Returns the kernels' specs, or that of the tree."""
         return [f"tree:{self.tree}"] if self.range() else list(self.kernels)

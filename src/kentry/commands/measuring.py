@@ -297,12 +297,7 @@ class TreeOptions(MeasureOptions):
         "--tree DIR",
         default=Path("."),
         group=options.RARE,
-        # kentry bisect says itself which commits it needs.
-        needs={
-            "without commits to search": lambda options: (
-                options.has_commits() or hasattr(options, "good")
-            )
-        },
+        needs={"without commits to search": lambda options: options.reads_tree()},
         help="the git tree of the commits, which is only read",
     )
     first_parent: bool = options.flag(

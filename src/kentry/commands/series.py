@@ -112,8 +112,8 @@ def run(options: Options) -> int:
         chosen = names if options.case else None
         with options.estimating():
             for row in rows:
-                if options.core and any(own.program for own in row.recordings.values()):
-                    raise UserError("--core has no effect on a program.", "Leave --core out.")
+                if any(own.program for own in row.recordings.values()):
+                    options.refuse_with_program("core")
                 for arch, own in row.recordings.items():
                     row.recordings[arch] = options.with_estimates(own, chosen)
         series = study.tabulate(rows, before.origin, chosen, before.caveats, options.metric)

@@ -112,7 +112,7 @@ def _overview(
                 cells.append(None)
                 continue
             place += 1
-            value = number(line.with_case(case)[-1].cases[case].value)
+            value = number(line.having[case][-1].cases[case].value)
             if not (change := line.ends.get(case)):
                 cells.append(value)
                 continue
@@ -157,7 +157,7 @@ def _beside(case: str, logs: Sequence[tuple[Line, Log]]) -> Layout:
     table = Table([text_column("kernel"), Column("date"), *(Column(line.name) for line, _ in logs)])
     rows: dict[str, dict[int, Kernel]] = {}
     for at, (line, _) in enumerate(logs):
-        for kernel in line.with_case(case):
+        for kernel in line.having[case]:
             rows.setdefault(kernel.name, {})[at] = kernel
     ordered = sorted(rows.items(), key=lambda row: max(own.date for own in row[1].values()))
     for name, kernels in reversed(ordered):

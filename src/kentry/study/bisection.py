@@ -314,7 +314,7 @@ def bisect(
     if len(errors) == len(searches):
         raise errors[0]
     longest = max(step.seconds for step in commits.steps.values())
-    then = ", and what verifies its answer is said then" if question.verify else ""
+    then = "; kentry then says what it takes to verify the answer" if question.verify else ""
     search_takes = f"the search takes about {amount(steps, 'step')}{then}"
     say(f"the longest step took {longest:.0f} s; {search_takes}")
     try:

@@ -95,19 +95,16 @@ class Compared(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """Kernels in order, with a log for each case that some of them have.
+    """Kernels in order, and by case those that have it, each once, with their log.
 
     `ends` has how a case's newest kernel differs from its oldest; none where there is but one.
     """
 
     name: str
     kernels: tuple[Kernel, ...]
+    having: dict[str, list[Kernel]]
     logs: dict[str, Log]
     ends: dict[str, Difference]
-
-    def with_case(self, case: str) -> list[Kernel]:
-        """Returns those with the case, each kernel once."""
-        return _with_case(self.kernels, case)
 
 
 def history(place: str, update: Update) -> list[Line]:
@@ -129,10 +126,11 @@ def history(place: str, update: Update) -> list[Line]:
     for kernel in kernels:
         lines[kernel.line, kernel.words].append(kernel)
     ordered = [sorted(own, key=_order) for _, own in sorted(lines.items())]
+    by_case = [{case: _with_case(own, case) for case in _cases(own)} for own in ordered]
     pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for own in ordered:
-        for case in _cases(own):
-            keys = [kernel.sha256 for kernel in _with_case(own, case)]
+    for having in by_case:
+        for case, own in having.items():
+            keys = [kernel.sha256 for kernel in own]
             ends = [(keys[0], keys[-1])] if len(keys) > 2 else []
             for pair in (*pairwise(keys), *ends):
                 pairs[pair].append(case)
@@ -143,14 +141,16 @@ def history(place: str, update: Update) -> list[Line]:
         Line(
             _name(own[0], ordered),
             tuple(own),
-            {case: _log(_with_case(own, case), case, compared, culprits) for case in _cases(own)},
+            having,
+            {case: _log(kernels, case, compared, culprits) for case, kernels in having.items()},
             {
-                case: compared[having[0].sha256, having[-1].sha256].cases[case]
-                for case in _cases(own)
-                if len(having := _with_case(own, case)) > 1
+                case: compared[kernels[0].sha256, kernels[-1].sha256].cases[case]
+                for case, kernels in having.items()
+                if len(kernels) > 1
             },
         )
-        for own in sorted(ordered, key=lambda own: (-len(own), own[0].line, own[0].words))
+        # The longest first; those of one length stay in order.
+        for own, having in sorted(zip(ordered, by_case, strict=True), key=lambda of: -len(of[0]))
     ]
 
 

@@ -21,7 +21,7 @@ from statistics import median
 import msgspec
 
 from kentry.arch import Arch, host_arch
-from kentry.arch.processors import MAX, find_processor
+from kentry.arch.processors import MAX, find_processor, vector_bits
 from kentry.boot.console import boot, tail
 from kentry.boot.emulator import Guest, boot_argv, kernel_words
 from kentry.boot.exact import ExactOptions, emulator_of
@@ -340,7 +340,8 @@ def count_costs(
     on riscv64's.
     """
     rules, own = arch.vector.counting, arch.vector.units[0].lengths[0]
-    bits, length = length or own, length if length != own else None
+    bits = vector_bits(arch, cpu, arch.vector.units[0].name, length)
+    length = length if length != own else None
     sme = (config_lines(kernel) or {}).get("ARM64_SME") == "y"
     names = cost_counts.cases_needed(rules, length, sme=sme)
     options = ExactOptions(cases=tuple(choose(arch, names)), vector_length=length, cpu=cpu)
