@@ -110,7 +110,7 @@ def test_the_same_question_again_finds_everything_known(
 def test_one_culprit_is_asked_for_and_one_is_named(history: History, found: dict[str, Any]) -> None:
     one = json.loads(kentry(*bisect_words(history, "--json")).stdout)
     assert one["culprit"]["commit"] in history.steps
-    assert [caveat["kind"] for caveat in one["caveats"]] == ["more-remains"]
+    assert [caveat["kind"] for caveat in one["caveats"]] == ["not-time", "more-remains"]
 
 
 def test_the_log_has_its_change_points_at_exactly_the_two(
