@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3807,
+    "commands": 3849,
     "compare": 2378,
     "count": 1941,
     "host": 2348,
@@ -37,12 +37,12 @@ BUDGET = {
     "show": 6573,
     "stats": 672,
     "store": 497,
-    "study": 3627,
+    "study": 3642,
     "time": 1584,
     "vector": 2949,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43515
+TESTS_BUDGET = 43567
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 111
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """kentry history: the counts of all kernels in a store as a site of static pages."""
 
+import hashlib
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kentry import show
 from kentry.commands.emit import emit
 from kentry.commands.options import StoreOptions, path_option
 from kentry.errors import UserError
-from kentry.host.cache import no_space_is_an_error, write_atomically
-from kentry.progress import progress
+from kentry.host.cache import (
+    cache_dir,
+    digest_of,
+    no_space_is_an_error,
+    read_json,
+    sha256_of,
+    write_atomically,
+    write_json,
+)
+from kentry.progress import Update, progress
+from kentry.results.document import to_json
 from kentry.show.blocks import Layout
 
 EXAMPLES = (
@@ -30,22 +42,52 @@ def run(options: Options) -> None:
     """Writes each page that is new or says something else than before."""
     from kentry.show.history import site
     from kentry.store.store import shown
-    from kentry.study.history import history
+    from kentry.study.history import history, read_sources
 
     folder = options.output
     if not folder:
         raise UserError("The site has no folder.", "Name one with -o.")
     with no_space_is_an_error(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    written = total = 0
+    place = Path(os.path.abspath(shown(options.store).partition("?")[0]))
+    title = place.name.rpartition("***@")[2]
     with progress(f"history of {shown(options.store)}") as update:
-        lines = history(options.store, update)
-        place = Path(os.path.abspath(shown(options.store).partition("?")[0]))
-        for name, text in site(lines, place.name.rpartition("***@")[2]):
-            file, total = folder / name, total + 1
-            update(None, f"writing {name}")
-            if not file.is_file() or file.read_bytes() != text.encode():
-                write_atomically(file, text)
-                written += 1
-    said = f"{folder / 'index.html'}: {written} of {total} pages written"
+        sources = read_sources(options.store)
+        key = {"sources": to_json(sources), "title": title, "show": _code()}
+        kept = cache_dir("compared") / f"{digest_of(key)}.json"
+        # Drawing takes longest: pages that were made of the same sources stay.
+        pages, written = read_json(kept).get("pages", {}), 0
+        if not _are_there(folder, pages):
+            lines = history(options.store, sources, update)
+            pages, written = _write(folder, site(lines, title), update)
+            write_json(kept, {"pages": pages})
+    said = f"{folder / 'index.html'}: {written} of {len(pages)} pages written"
     emit(options, lambda: Layout("history", "", "", [said]))
+
+
+def _code() -> str:
+    """A hash of what draws pages: the package `show`, with its templates."""
+    files = sorted(Path(show.__path__[0]).rglob("*.*"))
+    return digest_of({str(file): sha256_of(file) for file in files if file.suffix != ".pyc"})
+
+
+def _are_there(folder: Path, pages: Mapping[str, str]) -> bool:
+    try:
+        return bool(pages) and all(sha256_of(folder / name) == sha for name, sha in pages.items())
+    except OSError:
+        return False
+
+
+def _write(
+    folder: Path, pages: Iterable[tuple[str, str]], update: Update
+) -> tuple[dict[str, str], int]:
+    """Writes the pages that are new or say something else; returns all hashes, and how many."""
+    hashes, written = dict[str, str](), 0
+    for name, text in pages:
+        file, content = folder / name, text.encode()
+        hashes[name] = hashlib.sha256(content).hexdigest()
+        update(None, f"writing {name}")
+        if not file.is_file() or file.read_bytes() != content:
+            write_atomically(file, content)
+            written += 1
+    return hashes, written

@@ -33,7 +33,7 @@ from kentry.results.comparison import Real
 from kentry.results.document import read_document, to_json
 from kentry.results.recording import INSTRUCTIONS, Recording, read_recording
 from kentry.results.studies import Answer, Bisection, Log, Point
-from kentry.store.store import Store
+from kentry.store.store import Store, shown
 from kentry.study.commits import Difference, Pair, sums
 from kentry.study.log import Neighbours, differences_noted, followed, log_of
 
@@ -94,6 +94,14 @@ class Compared(Struct, frozen=True):
     differing: tuple[str, ...]
 
 
+class Sources(Struct, frozen=True):
+    """What a history is made of: the hash of the code, those of recordings, and bisections."""
+
+    code: str
+    recordings: list[str]
+    bisections: list[Bisection]
+
+
 class Line(Struct, frozen=True):
     """Kernels in order, and by case those that have it, each once, with their log.
 
@@ -107,19 +115,31 @@ class Line(Struct, frozen=True):
     ends: dict[str, Difference]
 
 
-def history(place: str, update: Update) -> list[Line]:
-    """Returns the lines of the store at `place`; UserError where it has no counts at all."""
+def read_sources(place: str) -> Sources:
+    """Returns what a history of the store at `place` is made of; what is damaged is said."""
     store = Store(place)
     documents = store.query(_DOCUMENTS)[1]
-    recordings, bisections = (
+    recordings, keys = (
         [key for key, schema in documents if schema.startswith(f"kentry/{kind}/")]
         for kind in ("recording", "bisection")
     )
-    read = _all(Kernel, _kernel, [(place, key) for key in recordings], "reading", update)
+    bisections = []
+    for key in keys:
+        try:
+            bisections.append(read_document(Path(key), Bisection, "", store.get(key)))
+        except (RecordingError, UserError) as err:
+            say(err.sentence, is_error=True)
+    return Sources(_code(), recordings, bisections)
+
+
+def history(place: str, sources: Sources, update: Update) -> list[Line]:
+    """Returns the lines of the store at `place`; UserError where it has no counts at all."""
+    wanted = [(place, key) for key in sources.recordings]
+    read = _all(Kernel, _kernel, wanted, "reading", update)
     kernels = [kernel for kernel in read if kernel.cases]
     if not kernels:
         raise UserError(
-            f"{store.shown} has no recording with counts.",
+            f"{shown(place)} has no recording with counts.",
             "Add some: kentry store add STORE FILE...",
         )
     lines: dict[tuple[Any, ...], list[Kernel]] = defaultdict(list)
@@ -134,9 +154,9 @@ def history(place: str, update: Update) -> list[Line]:
             ends = [(keys[0], keys[-1])] if len(keys) > 2 else []
             for pair in (*pairwise(keys), *ends):
                 pairs[pair].append(case)
-    wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
-    compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
-    culprits = _culprits(store, bisections)
+    apart = [(place, *ends, *cases) for ends, cases in pairs.items()]
+    compared = dict(zip(pairs, _all(Compared, _compared, apart, "comparing", update), strict=True))
+    culprits = _culprits(sources.bisections)
     return [
         Line(
             _name(own[0], ordered),
@@ -317,15 +337,10 @@ def _compared(place: str, old: str, new: str, *cases: str) -> Compared:
 _Culprits = dict[tuple[str, ...], list[tuple[str, Real]]]
 
 
-def _culprits(store: Store, keys: Sequence[str]) -> _Culprits:
+def _culprits(bisections: Iterable[Bisection]) -> _Culprits:
     """The commits that bisections between two releases named."""
     culprits: _Culprits = defaultdict(list)
-    for key in keys:
-        try:
-            own = read_document(Path(key), Bisection, "", store.get(key))
-        except (RecordingError, UserError) as err:
-            say(err.sentence, is_error=True)
-            continue
+    for own in bisections:
         answers: list[Bisection | Answer] = [own, *own.others] if own.metric == INSTRUCTIONS else []
         for answer in answers:
             commits = [

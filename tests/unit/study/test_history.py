@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -59,8 +60,17 @@ def stored(tmp_path: Path, recordings: Sequence[Recording]) -> str:
     return place
 
 
+def of_read() -> dict[str, Any]:
+    """A bisection between the releases that rising() has."""
+    document: dict[str, Any] = to_json(test_golden.a_bisection())
+    document |= {"case": "read", "arch": "arm64"}
+    document["good"]["subject"], document["bad"]["subject"] = "Linux 6.12.9", "Linux 6.12.10"
+    document["origin"] = {"cpu": "max"}
+    return document
+
+
 def lines_of(place: str) -> list[history.Line]:
-    return history.history(place, lambda fraction, now: None)
+    return history.history(place, history.read_sources(place), lambda fraction, now: None)
 
 
 def rising(*values: int) -> list[Recording]:
@@ -276,9 +286,7 @@ def test_a_commit_that_a_bisection_named_stands_at_its_change(
     counts: tuple[int, int], changes: dict[str, Any], tmp_path: Path
 ) -> None:
     place = stored(tmp_path, rising(*counts))
-    document = to_json(test_golden.a_bisection()) | {"case": "read", "arch": "arm64"}
-    document |= {"origin": {"cpu": "max"}, **changes}
-    document["good"]["subject"], document["bad"]["subject"] = "Linux 6.12.9", "Linux 6.12.10"
+    document = of_read() | changes
     # A later one that found none, of another config.
     none: dict[str, Any] = {"culprits": [], "culprit": None}
     for answer in ({}, none):
@@ -335,6 +343,50 @@ def test_the_site_has_a_page_a_case_and_a_feed_of_what_got_worse(
     (site / "index.html").write_bytes(b"\xff")
     assert main(["history", place, "-o", str(site)]) == 0
     assert "1 of 5" in capsys.readouterr().out
+    (site / "feed.xml").unlink()
+    assert main(["history", place, "-o", str(site)]) == 0
+    assert "1 of 5" in capsys.readouterr().out
+
+
+def test_pages_are_drawn_again_where_a_store_or_the_code_says_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = list[str]()
+
+    def site(lines: Sequence[history.Line], title: str) -> Iterator[tuple[str, str]]:
+        drawn.append(title)
+        yield "index.html", f"{title} {len(lines[0].kernels)}"
+
+    monkeypatch.setattr("kentry.show.history.site", site)
+    place, folder = stored(tmp_path, rising(20, 27)), tmp_path / "site"
+    for times in (1, 1):
+        assert main(["history", place, "-o", str(folder)]) == 0
+        assert len(drawn) == times
+    stored(tmp_path, rising(20, 27, 25))
+    assert main(["history", place, "-o", str(folder)]) == 0
+    assert (folder / "index.html").read_text() == "store 3"
+    monkeypatch.setattr("kentry.commands.history._code", lambda: "another")
+    assert main(["history", place, "-o", str(folder)]) == 0
+    assert main(["history", place, "-o", str(tmp_path / "other")]) == 0
+    assert len(drawn) == 4
+    Path(place).rename(tmp_path / "renamed")
+    assert main(["history", str(tmp_path / "renamed"), "-o", str(folder)]) == 0
+    assert (folder / "index.html").read_text() == "renamed 3"
+
+
+def test_a_bisection_that_comes_back_is_on_the_pages(tmp_path: Path) -> None:
+    place, site = stored(tmp_path, rising(20, 27)), tmp_path / "site"
+    file = tmp_path / "bisection.json"
+    file.write_text(dump(of_read()))
+    assert [own.error for own in Store(place).add([file])] == [None]
+    key = hashlib.sha256(file.read_bytes()).hexdigest()
+    [stored_at] = (tmp_path / "store" / "objects").rglob(f"{key}*")
+    kept = stored_at.read_bytes()
+    commit = of_read()["culprits"][0]["commit"][:12]
+    for content, has in ((b"", False), (kept, True)):
+        stored_at.write_bytes(content)
+        assert main(["history", place, "-o", str(site)]) == 0
+        assert (commit in (site / "releases.html").read_text()) == has
 
 
 def test_names_from_anyone_stay_inside_the_folder_and_the_pages(tmp_path: Path) -> None:
