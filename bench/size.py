@@ -39,10 +39,10 @@ BUDGET = {
     "store": 497,
     "study": 3642,
     "time": 1584,
-    "vector": 2952,
+    "vector": 2953,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43571
+TESTS_BUDGET = 43572
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 111
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

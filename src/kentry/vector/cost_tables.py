@@ -8,7 +8,8 @@ figure is a sum of such values with factors; its interval has the least favourab
 
 In a guest under -icount the clock counts instructions, so the same program gives a table in
 instructions: a second way of counting beside cost_counts.py.  There the timer may interrupt the
-same measure in most rounds, so the value is the lower quartile, between the least and the median.
+same measure in most rounds, so the value is the lower quartile, between the least and the median,
+or the least where no task is switched.
 """
 
 import math
