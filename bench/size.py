@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3849,
+    "commands": 3850,
     "compare": 2378,
     "count": 1941,
     "host": 2348,

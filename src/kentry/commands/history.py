@@ -53,7 +53,7 @@ def run(options: Options) -> None:
     title = place.name.rpartition("***@")[2]
     with progress(f"history of {shown(options.store)}") as update:
         sources = read_sources(options.store)
-        key = {"sources": to_json(sources), "title": title, "show": _code()}
+        key = {"sources": to_json(sources), "title": title, "show": _drawing()}
         kept = cache_dir("compared") / f"{digest_of(key)}.json"
         # Drawing takes longest: pages that were made of the same sources stay.
         pages, written = read_json(kept).get("pages", {}), 0
@@ -65,10 +65,11 @@ def run(options: Options) -> None:
     emit(options, lambda: Layout("history", "", "", [said]))
 
 
-def _code() -> str:
+def _drawing() -> str:
     """A hash of what draws pages: the package `show`, with its templates."""
-    files = sorted(Path(show.__path__[0]).rglob("*.*"))
-    return digest_of({str(file): sha256_of(file) for file in files if file.suffix != ".pyc"})
+    root = Path(show.__path__[0])
+    files = (file for file in root.rglob("*.*") if file.suffix != ".pyc")
+    return digest_of({str(file.relative_to(root)): sha256_of(file) for file in files})
 
 
 def _are_there(folder: Path, pages: Mapping[str, str]) -> bool:
