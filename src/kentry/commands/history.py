@@ -3,9 +3,10 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kentry import show
 from kentry.commands.emit import emit
@@ -14,6 +15,7 @@ from kentry.errors import UserError
 from kentry.host.cache import (
     cache_dir,
     digest_of,
+    has_files,
     no_space_is_an_error,
     read_json,
     sha256_of,
@@ -53,11 +55,12 @@ def run(options: Options) -> None:
     title = place.name.rpartition("***@")[2]
     with progress(f"history of {shown(options.store)}") as update:
         sources = read_sources(options.store)
-        key = {"sources": to_json(sources), "title": title, "show": _drawing()}
+        key = {"sources": to_json(sources), "title": title, "show": _drawing_digest()}
         kept = cache_dir("compared") / f"{digest_of(key)}.json"
         # Drawing takes longest: pages that were made of the same sources stay.
-        pages, written = read_json(kept).get("pages", {}), 0
-        if not _are_there(folder, pages):
+        pages: Any = read_json(kept).get("pages")
+        written = 0
+        if not has_files(folder, pages):
             lines = history(options.store, sources, update)
             pages, written = _write(folder, site(lines, title), update)
             write_json(kept, {"pages": pages})
@@ -65,18 +68,11 @@ def run(options: Options) -> None:
     emit(options, lambda: Layout("history", "", "", [said]))
 
 
-def _drawing() -> str:
+def _drawing_digest() -> str:
     """A hash of what draws pages: the package `show`, with its templates."""
     root = Path(show.__path__[0])
     files = (file for file in root.rglob("*.*") if file.suffix != ".pyc")
     return digest_of({str(file.relative_to(root)): sha256_of(file) for file in files})
-
-
-def _are_there(folder: Path, pages: Mapping[str, str]) -> bool:
-    try:
-        return bool(pages) and all(sha256_of(folder / name) == sha for name, sha in pages.items())
-    except OSError:
-        return False
 
 
 def _write(

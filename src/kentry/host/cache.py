@@ -124,11 +124,7 @@ def digest_of(content: dict[str, Any]) -> str:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest.json of a folder of the cache; empty if it or a file is not whole."""
     manifest = read_json(folder / "manifest.json")
-    try:
-        whole = all(sha256_of(folder / name) == sha for name, sha in manifest["sha256"].items())
-    except (OSError, KeyError, AttributeError):
-        return {}
-    return manifest if whole else {}
+    return manifest if has_files(folder, manifest.get("sha256")) else {}
 
 
 def write_manifest(
@@ -138,6 +134,14 @@ def write_manifest(
     manifest = {**facts, "sha256": {name: sha256_of(folder / name) for name in names}}
     write_json(folder / "manifest.json", manifest)
     return manifest
+
+
+def has_files(folder: Path, hashes: Any) -> bool:
+    """Whether files with these SHA-256 are in the folder, by name; no if `hashes` is no dict."""
+    try:
+        return all(sha256_of(folder / name) == sha for name, sha in hashes.items())
+    except (OSError, AttributeError):
+        return False
 
 
 def sha256_of(path: Path) -> str:

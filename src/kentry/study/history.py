@@ -116,7 +116,7 @@ class Line(Struct, frozen=True):
 
 
 def read_sources(place: str) -> Sources:
-    """Returns what a history of the store at `place` is made of; what is damaged is said."""
+    """Returns what a history of a store is made of; prints which bisections are damaged."""
     store = Store(place)
     documents = store.query(_DOCUMENTS)[1]
     recordings, keys = (
@@ -134,8 +134,7 @@ def read_sources(place: str) -> Sources:
 
 def history(place: str, sources: Sources, update: Update) -> list[Line]:
     """Returns the lines of the store at `place`; UserError where it has no counts at all."""
-    wanted = [(place, key) for key in sources.recordings]
-    read = _all(Kernel, _kernel, wanted, "reading", update)
+    read = _all(Kernel, _kernel, [(place, key) for key in sources.recordings], "reading", update)
     kernels = [kernel for kernel in read if kernel.cases]
     if not kernels:
         raise UserError(
@@ -154,8 +153,8 @@ def history(place: str, sources: Sources, update: Update) -> list[Line]:
             ends = [(keys[0], keys[-1])] if len(keys) > 2 else []
             for pair in (*pairwise(keys), *ends):
                 pairs[pair].append(case)
-    apart = [(place, *ends, *cases) for ends, cases in pairs.items()]
-    compared = dict(zip(pairs, _all(Compared, _compared, apart, "comparing", update), strict=True))
+    wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
+    compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
     culprits = _culprits(sources.bisections)
     return [
         Line(

@@ -365,7 +365,7 @@ def test_pages_are_drawn_again_where_a_store_or_the_code_says_something_else(
     stored(tmp_path, rising(20, 27, 25))
     assert main(["history", place, "-o", str(folder)]) == 0
     assert (folder / "index.html").read_text() == "store 3"
-    monkeypatch.setattr("kentry.commands.history._drawing", lambda: "another")
+    monkeypatch.setattr("kentry.commands.history._drawing_digest", lambda: "another")
     assert main(["history", place, "-o", str(folder)]) == 0
     assert main(["history", place, "-o", str(tmp_path / "other")]) == 0
     assert len(drawn) == 4
