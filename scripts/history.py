@@ -4,7 +4,7 @@
 All suites and flavours, for three architectures on two processors each; then, built as `tiny`,
 every version of the linux-source packages.  What has its recording is not measured again: an
 interrupted run goes on, and one with nothing new ends soon.  As many are measured at once as the
-machine has cores.
+machine has cores.  A source is built for all architectures and then removed: it takes 2 GB.
 Usage: python scripts/history.py FOLDER [--arch A] [--flavour F] [--no-sources]
 """
 
@@ -13,12 +13,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 
 from kentry.arch import ARCHES
@@ -36,7 +39,7 @@ PROCESSORS = {
 
 
 def wanted(options: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
-    """Yields a spec, an architecture and a processor for each recording, the newest last."""
+    """Yields a spec, an architecture and a processor for each recording."""
     for arch in ARCHES.values():
         if options.arch not in (None, arch.name):
             continue
@@ -63,12 +66,13 @@ def main() -> None:
     options = parser.parse_args()
     recordings, store = options.folder / "recordings", str(options.folder / "store")
     recordings.mkdir(parents=True, exist_ok=True)
+    here = {file.name for file in recordings.iterdir()}
     began = time.monotonic()
-    missing = [row for row in wanted(options) if not file_of(recordings, *row).exists()]
+    missing = [row for row in wanted(options) if f"{name_of(*row)}.json" not in here]
+    specs = [list(rows) for _, rows in groupby(sorted(missing), itemgetter(0))]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        done = list(pool.map(partial(measure, recordings), missing))
-    failures = list(filter(None, done))
-    measured = len(done) - len(failures)
+        failures = list(chain.from_iterable(pool.map(partial(measure, options.folder), specs)))
+    measured = len(missing) - len(failures)
     seconds = time.monotonic() - began
     each = f", {seconds / measured:.1f} s each with its download" if measured else ""
     print(f"{measured} measured in {seconds:.0f} s{each}")
@@ -79,20 +83,25 @@ def main() -> None:
     print("\n".join(failures))
 
 
-def file_of(recordings: Path, spec: str, arch: str, cpu: str) -> Path:
-    """The recording of a kernel on a processor."""
-    name = re.sub(r"[^\w.+~-]", "_", f"{spec}-{arch}-{cpu}")
-    return recordings / f"{name}.json"
+def name_of(*words: str) -> str:
+    """The words as the name of a file or folder."""
+    return re.sub(r"[^\w.+~-]", "_", "-".join(words))
 
 
-def measure(recordings: Path, row: tuple[str, str, str]) -> str:
-    """Measures a kernel on a processor; returns why it could not, or nothing."""
-    spec, arch, cpu = row
-    command = [KENTRY, "record", spec, "--arch", arch, "--cpu", cpu, "-q"]
-    command += ["-o", str(file_of(recordings, *row))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(f"{spec} {arch} {cpu}: {'failed' if done.returncode else 'measured'}", flush=True)
-    return f"{spec} {arch} {cpu}: {done.stderr.strip()}" if done.returncode else ""
+def measure(folder: Path, rows: list[tuple[str, str, str]]) -> list[str]:
+    """Measures one kernel on each processor; returns why some could not be."""
+    work = folder / "work" / name_of(rows[0][0])
+    failures = []
+    for spec, arch, cpu in rows:
+        command = [KENTRY, "record", spec, "--arch", arch, "--cpu", cpu, "-q"]
+        command += ["-o", f"{folder}/recordings/{name_of(spec, arch, cpu)}.json"]
+        env = {**os.environ, "KENTRY_WORK": str(work)}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        print(f"{spec} {arch} {cpu}: {'failed' if done.returncode else 'measured'}", flush=True)
+        if done.returncode:
+            failures.append(f"{spec} {arch} {cpu}: {done.stderr.strip()}")
+    shutil.rmtree(work, ignore_errors=True)
+    return failures
 
 
 def history(folder: Path, store: str) -> list[str]:
