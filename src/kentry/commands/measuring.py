@@ -349,6 +349,7 @@ class MatrixOptions(MeasureOptions):
     matrix: str | None = options.option(
         "--matrix UNIT",
         group=options.RARE,
+        needs=A_KERNEL,
         help="every state of a vector unit with every case that it matters to: vector (the"
         " architecture's first unit), or arm64's ssve or za",
     )
@@ -416,7 +417,7 @@ def _file(text: str) -> Path:
         if first not in b"{[ \t\r\n":
             raise UserError(
                 f"{text} is not a recording: it is not JSON.",
-                f"For the kernel in a file write image:{text}.",
+                f"For the kernel in a file write image:{text}; kentry vector stats reads traces.",
             )
     return Path(text)
 

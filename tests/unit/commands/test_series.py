@@ -55,6 +55,7 @@ def test_rows_that_were_written_are_printed_again(
 def test_what_shapes_a_measurement_has_no_effect_on_rows(rows: Path) -> None:
     assert main(["series", str(rows), "--arch", "arm64"]) == 2
     assert main(["series", str(rows), "--case", "*+vec=*", "--vl", "256"]) == 2
+    assert main(["series", str(rows), "--matrix", "vector"]) == 2
     assert main(["series", str(rows), "-o", str(rows / "more")]) == 2
     row_file(rows, 1, "arm64").unlink()
     assert main(["series", str(rows)]) == 2
