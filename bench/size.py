@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3847,
+    "commands": 3850,
     "compare": 2378,
     "count": 1941,
     "host": 2352,
@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2953,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43573
+TESTS_BUDGET = 43593
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 111
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

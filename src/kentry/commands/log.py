@@ -3,7 +3,7 @@
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kentry.commands import measuring, values
@@ -108,6 +108,9 @@ def _of_commits(options: Options, first: str, last: str) -> Log:
 
 
 def _of_kernels(options: Options) -> Log:
+    files = [text for text in options.kernels if not measuring.is_spec(text)]
+    if files and not options.arch:
+        options = replace(options, arch=measuring.obtain(files[0], options).kernel["arch"])
     arch = options.find_arch()
     with progress("looking for the kernels") as update:
         specs: list[str] = []

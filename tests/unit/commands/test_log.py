@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -11,7 +12,10 @@ from unittest.mock import ANY
 import pytest
 
 from kentry.cli import main
+from kentry.errors import KernelError
 from kentry.results.recording import Recording, write_recording
+from kentry.results.studies import Log
+from kentry.study.plan import Unit
 from tests.builders import built, recording, validate
 from tests.unit.compare.test_contexts import in_contexts, stat
 
@@ -99,6 +103,22 @@ def test_the_processor_is_named_where_it_is_one_and_the_config_where_something_i
         {"what": ANY, "cpu": "rpi5", "config": "tiny"},
         ["rpi5"],
     )
+
+
+def test_a_kernel_beside_a_recording_is_measured_on_the_recordings_architecture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [file] = written(tmp_path, recording({"getppid": [("a", 9)]}, kernel={"arch": "riscv64"}))
+    asked: list[str] = []
+
+    def log_kernels(units: Sequence[Unit], origin: dict[str, str]) -> Log:
+        asked.extend(unit.arch for unit in units)
+        raise KernelError("It stops here.", "Do nothing.")
+
+    monkeypatch.setattr("kentry.commands.log.log_kernels", log_kernels)
+    assert main(["log", file, "debian:6.12"]) == 2
+    assert main(["log", file, "debian:6.12", "--arch", "arm64"]) == 2
+    assert asked == ["riscv64"] * 2 + ["arm64"] * 2
 
 
 def test_the_picture_is_the_same_for_the_same_numbers(files: list[str], tmp_path: Path) -> None:
