@@ -66,9 +66,8 @@ def main() -> None:
     options = parser.parse_args()
     recordings, store = options.folder / "recordings", str(options.folder / "store")
     recordings.mkdir(parents=True, exist_ok=True)
-    here = {file.name for file in recordings.iterdir()}
     began = time.monotonic()
-    missing = [row for row in wanted(options) if f"{name_of(*row)}.json" not in here]
+    missing = [row for row in wanted(options) if not file_of(recordings, *row).exists()]
     specs = [list(rows) for _, rows in groupby(sorted(missing), itemgetter(0))]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         failures = list(chain.from_iterable(pool.map(partial(measure, options.folder), specs)))
@@ -88,14 +87,19 @@ def name_of(*words: str) -> str:
     return re.sub(r"[^\w.+~-]", "_", "-".join(words))
 
 
+def file_of(recordings: Path, spec: str, arch: str, cpu: str) -> Path:
+    """The recording of a kernel on a processor."""
+    return recordings / f"{name_of(spec, arch, cpu)}.json"
+
+
 def measure(folder: Path, rows: list[tuple[str, str, str]]) -> list[str]:
     """Measures one kernel on each processor; returns why some could not be."""
     work = folder / "work" / name_of(rows[0][0])
+    env = {**os.environ, "KENTRY_WORK": str(work)}
     failures = []
     for spec, arch, cpu in rows:
         command = [KENTRY, "record", spec, "--arch", arch, "--cpu", cpu, "-q"]
-        command += ["-o", f"{folder}/recordings/{name_of(spec, arch, cpu)}.json"]
-        env = {**os.environ, "KENTRY_WORK": str(work)}
+        command += ["-o", str(file_of(folder / "recordings", spec, arch, cpu))]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
         print(f"{spec} {arch} {cpu}: {'failed' if done.returncode else 'measured'}", flush=True)
         if done.returncode:
