@@ -23,7 +23,9 @@ def text(word: str) -> str:
 
 
 def path(word: str) -> Path:
-    """Reads a file or folder."""
+    """Reads a file or folder; "-" is neither, since no command reads or writes it as a stream."""
+    if word == "-":
+        raise argparse.ArgumentTypeError("- is no file: /dev/stdout and /dev/stdin are")
     return Path(text(word))
 
 

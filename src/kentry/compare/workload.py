@@ -143,9 +143,9 @@ def of_recordings(
 
 def _calls(case: CaseResult) -> list[_Calls]:
     calls = []
-    for one in case.contexts:
-        [(number, _)], [(total, _)] = one.data[CALLS], one.data.get(AROUND, ((1, 0),))
-        calls.append(_Calls(number, one.samples, None if total % number else total // number))
+    for boot in case.contexts:
+        [(number, _)], [(total, _)] = boot.data[CALLS], boot.data.get(AROUND, ((1, 0),))
+        calls.append(_Calls(number, boot.samples, None if total % number else total // number))
     return calls
 
 
@@ -193,12 +193,12 @@ def _case(
 
 def _around(side: _Side) -> int | None:
     """Entry and exit of a call, where they are one number in all boots."""
-    numbers = {one.around for one in side}
+    numbers = {boot.around for boot in side}
     return numbers.pop() if len(numbers) == 1 else None
 
 
 def _entry(pairs: Sequence[tuple[_Side, _Side]]) -> EntryDelta:
-    both = [pair for pair in pairs if all(one.calls for side in pair for one in side)]
+    both = [pair for pair in pairs if all(boot.calls for side in pair for boot in side)]
     numbers = Counter(
         (before, after)
         for old, new in both
@@ -259,20 +259,20 @@ def _side(rows: Sequence[Row]) -> KindSide:
         ended=ended,
         mean=sum(value * times for value, times in values.items()) / ended if ended else None,
         median=pooled.quantile(0.5),
-        modes=tuple(one.mode for one in calls),
+        modes=tuple(boot.mode for boot in calls),
         around=_around(calls),
     )
 
 
 def _verdict(old: _Side, new: _Side, entry: EntryDelta) -> tuple[str, str, int | None]:
     """Verdict, why it is undecided, and the change of instructions a call."""
-    if not all(any(one.calls for one in side) for side in (old, new)):
+    if not all(any(boot.calls for boot in side) for side in (old, new)):
         return UNDECIDED, "only one side has it", None
-    if not all(one.values for one in (*old, *new)):
+    if not all(boot.values for boot in (*old, *new)):
         return UNDECIDED, "no call ended", None
-    if [one.values for one in old] == [one.values for one in new]:
+    if [boot.values for boot in old] == [boot.values for boot in new]:
         return SAME, "", 0
-    modes = [{one.mode for one in side} for side in (old, new)]
+    modes = [{boot.mode for boot in side} for side in (old, new)]
     if None in modes[0] | modes[1]:
         return UNDECIDED, "calls vary", None
     if len(modes[0]) > 1 or len(modes[1]) > 1:
@@ -282,7 +282,7 @@ def _verdict(old: _Side, new: _Side, entry: EntryDelta) -> tuple[str, str, int |
     delta = after - before
     if not delta:
         return SAME, "", 0
-    counts = [histogram(pair for one in side for pair in one.values) for side in (old, new)]
+    counts = [histogram(pair for boot in side for pair in boot.values) for side in (old, new)]
     for samples, other in zip(counts, (after, before), strict=True):
         if samples.get(other, 0) > _OF_THE_OTHER * sum(samples.values()):
             return UNDECIDED, "either count on both sides", None
@@ -312,7 +312,7 @@ def _deltas(old: dict[str, int], new: dict[str, int]) -> tuple[FunctionDelta, ..
 
 def _user_space(own: Command, other: Command) -> str:
     """The release, and packages that the other has not, or in another version."""
-    packages = [" ".join(one) for one in sorted(own.packages.items() - other.packages.items())]
+    packages = [" ".join(item) for item in sorted(own.packages.items() - other.packages.items())]
     more = [f"{len(packages) - _PACKAGES} more packages"] if len(packages) > _PACKAGES else []
     return ", ".join([own.release, *packages[:_PACKAGES], *more])
 

@@ -93,19 +93,19 @@ class DamagedObjectError(UserError):
     """The store has lost an object, or its content is not what its name says."""
 
 
-def shown(place: str) -> str:
+def shown(location: str) -> str:
     """Returns a store's folder or URL as messages name it, without what nobody else may read."""
     # As SQLAlchemy finds it, up to the last "@".
-    return re.sub(r"(://[^:/?#]*:).*(?=@)|(password=)[^&]*", r"\1\2***", place)
+    return re.sub(r"(://[^:/?#]*:).*(?=@)|(password=)[^&]*", r"\1\2***", location)
 
 
 class Store:
     """An open store; UserError wherever its database or its objects cannot be used."""
 
-    def __init__(self, place: str, *, create: bool = False) -> None:
-        """Opens the folder or URL `place`, and with `create` makes it if it is not there."""
-        url, objects = _where(place, create=create)
-        self.shown = shown(place)
+    def __init__(self, location: str, *, create: bool = False) -> None:
+        """Opens the folder or URL `location`, and with `create` makes it if it is not there."""
+        url, objects = _where(location, create=create)
+        self.shown = shown(location)
         with self._errors():
             # Each step has a connection of its own: a store has no end at which one would close.
             waits = {"timeout": _PATIENCE} if url.drivername == "sqlite" else {}
@@ -401,11 +401,11 @@ def _code(err: sql.exc.SQLAlchemyError) -> int:
     return getattr(getattr(err, "orig", None), "sqlite_errorcode", 0) & 0xFF
 
 
-def set_aside_damaged_index(place: str) -> bool:
+def set_aside_damaged_index(location: str) -> bool:
     """Renames the index of a folder if it cannot be read whole; whether it did."""
-    index = Path(place, _INDEX)
+    index = Path(location, _INDEX)
     # Without objects it may be a stranger's, or that of a store which is just being made.
-    if not index.is_file() or not any(Path(place, _OBJECTS).glob("??/*.gz")):
+    if not index.is_file() or not any(Path(location, _OBJECTS).glob("??/*.gz")):
         return False
     engine = sql.create_engine(URL.create("sqlite", database=str(index)), poolclass=sql.NullPool)
     try:
@@ -429,29 +429,31 @@ def set_aside_damaged_index(place: str) -> bool:
     return True
 
 
-def is_store(place: str) -> bool:
+def is_store(location: str) -> bool:
     """Whether this is a URL, or a folder with a store."""
-    return "://" in place or Path(place, _INDEX).is_file()
+    return "://" in location or Path(location, _INDEX).is_file()
 
 
-def _where(place: str, *, create: bool) -> tuple[URL, str]:
+def _where(location: str, *, create: bool) -> tuple[URL, str]:
     """The database and the folder or URL of the objects."""
-    if "://" not in place:
-        folder = Path(os.path.realpath(place))
+    if "://" not in location:
+        folder = Path(os.path.realpath(location))
         if create:
             with no_space_is_an_error(folder):
                 (folder / _OBJECTS).mkdir(parents=True, exist_ok=True)
-        elif not is_store(place):
-            raise UserError(f"{place} is no store.", "Make one: kentry store add STORE FILE...")
+        elif not is_store(location):
+            raise UserError(f"{location} is no store.", "Make one: kentry store add STORE FILE...")
         return URL.create("sqlite", database=str(folder / _INDEX)), str(folder / _OBJECTS)
     form = "Write postgresql://HOST/DATABASE?objects=FOLDER, or s3://BUCKET/FOLDER."
     try:
-        url = make_url(place)
+        url = make_url(location)
     except sql.exc.ArgumentError as err:
-        raise UserError(f"'{shown(place)}' is no URL of a database.", form) from err
+        raise UserError(f"'{shown(location)}' is no URL of a database.", form) from err
     objects = url.query.get("objects")
     if url.drivername != "postgresql" or not isinstance(objects, str):
-        raise UserError(f"'{shown(place)}' names no database of PostgreSQL's with objects.", form)
+        raise UserError(
+            f"'{shown(location)}' names no database of PostgreSQL's with objects.", form
+        )
     rest = url.difference_update_query(["objects"])
     return rest.set(drivername="postgresql+psycopg"), objects
 

@@ -57,8 +57,8 @@ _PR_SET_PDEATHSIG = 1
 _AT_ONCE = 8
 
 Made = TypeVar("Made", bound=Struct)
-# Of one thing to make: the store's place, and hashes of its files, then cases.
-Words = tuple[str, ...]
+# Of one thing to make: the store's location, and hashes of its files, then cases.
+Arguments = tuple[str, ...]
 
 
 class Counted(Struct, frozen=True):
@@ -83,7 +83,7 @@ class Kernel(Struct, frozen=True, kw_only=True):
     date: str
     arch: str
     line: tuple[str, ...]
-    words: tuple[str, ...]
+    options: tuple[str, ...]
     cases: dict[str, Counted]
 
 
@@ -115,9 +115,9 @@ class Line(Struct, frozen=True):
     ends: dict[str, Difference]
 
 
-def read_sources(place: str) -> Sources:
+def read_sources(location: str) -> Sources:
     """Returns what a history of a store is made of; prints which bisections are damaged."""
-    store = Store(place)
+    store = Store(location)
     documents = store.query(_DOCUMENTS)[1]
     recordings, keys = (
         [key for key, schema in documents if schema.startswith(f"kentry/{kind}/")]
@@ -132,18 +132,18 @@ def read_sources(place: str) -> Sources:
     return Sources(_code(), recordings, bisections)
 
 
-def history(place: str, sources: Sources, update: Update) -> list[Line]:
-    """Returns the lines of the store at `place`; UserError where it has no counts at all."""
-    read = _all(Kernel, _kernel, [(place, key) for key in sources.recordings], "reading", update)
+def history(location: str, sources: Sources, update: Update) -> list[Line]:
+    """Returns the lines of the store at `location`; UserError where it has no counts at all."""
+    read = _all(Kernel, _kernel, [(location, key) for key in sources.recordings], "reading", update)
     kernels = [kernel for kernel in read if kernel.cases]
     if not kernels:
         raise UserError(
-            f"{shown(place)} has no recording with counts.",
+            f"{shown(location)} has no recording with counts.",
             "Add some: kentry store add STORE FILE...",
         )
     lines: dict[tuple[Any, ...], list[Kernel]] = defaultdict(list)
     for kernel in kernels:
-        lines[kernel.line, kernel.words].append(kernel)
+        lines[kernel.line, kernel.options].append(kernel)
     ordered = [sorted(own, key=_order) for _, own in sorted(lines.items())]
     by_case = [{case: _with_case(own, case) for case in _cases(own)} for own in ordered]
     pairs: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -153,7 +153,7 @@ def history(place: str, sources: Sources, update: Update) -> list[Line]:
             ends = [(keys[0], keys[-1])] if len(keys) > 2 else []
             for pair in (*pairwise(keys), *ends):
                 pairs[pair].append(case)
-    wanted = [(place, *ends, *cases) for ends, cases in pairs.items()]
+    wanted = [(location, *ends, *cases) for ends, cases in pairs.items()]
     compared = dict(zip(pairs, _all(Compared, _compared, wanted, "comparing", update), strict=True))
     culprits = _culprits(sources.bisections)
     return [
@@ -176,39 +176,42 @@ def history(place: str, sources: Sources, update: Update) -> list[Line]:
 def _name(kernel: Kernel, lines: Iterable[Sequence[Kernel]]) -> str:
     """What sets a line apart; of the command line what others of the processor do not have."""
     arch, cpu, *made = kernel.line
-    alike = [set(own[0].words) for own in lines if own[0].line[:2] == (arch, cpu)]
-    words = [word for word in kernel.words if word not in set[str].intersection(*alike)]
+    alike = [set(own[0].options) for own in lines if own[0].line[:2] == (arch, cpu)]
+    options = [word for word in kernel.options if word not in set[str].intersection(*alike)]
     plain = (arch, find_arch(arch).debian, "-")
-    return ", ".join((f"{arch} {cpu}", *(part for part in made if part not in plain), *words))
+    return ", ".join((f"{arch} {cpu}", *(part for part in made if part not in plain), *options))
 
 
 def _all(
-    form: type[Made], make: Callable[..., Made], wanted: Sequence[Words], what: str, update: Update
+    form: type[Made],
+    make: Callable[..., Made],
+    wanted: Sequence[Arguments],
+    what: str,
+    update: Update,
 ) -> list[Made]:
     """What `make` makes of each, on all processors; what it made before is in the cache."""
-    made: dict[Words, Made] = {}
-    missing: dict[Words, tuple[Path, dict[str, Any]]] = {}
-    for words in wanted:
-        # A place is where what has this hash was found.
-        key = {"of": list(words[1:]), "as": form.__name__, "code": _code()}
+    made: dict[Arguments, Made] = {}
+    missing: dict[Arguments, tuple[Path, dict[str, Any]]] = {}
+    for arguments in wanted:
+        # The location is where what has this hash was found.
+        key = {"of": list(arguments[1:]), "as": form.__name__, "code": _code()}
         file = cache_dir("compared") / f"{digest_of(key)}.json"
         kept = read_json(file)
         try:
             # A file that was put in another's place has that one's key.
-            made[words] = msgspec.convert(
-                kept.get("made") if kept.get("key") == key else None, form
-            )
+            known = kept.get("made") if kept.get("key") == key else None
+            made[arguments] = msgspec.convert(known, form)
         except msgspec.ValidationError:
-            missing[words] = file, key
-    for words, own in zip(missing, _on_all_processors(make, list(missing)), strict=True):
-        made[words] = own
-        file, key = missing[words]
+            missing[arguments] = file, key
+    for arguments, own in zip(missing, _on_all_processors(make, list(missing)), strict=True):
+        made[arguments] = own
+        file, key = missing[arguments]
         write_json(file, {"key": key, "made": to_json(own)})
         update(len(made) / len(wanted), f"{what} {len(made)} of {len(wanted)}")
-    return [made[words] for words in wanted]
+    return [made[arguments] for arguments in wanted]
 
 
-def _on_all_processors(make: Callable[..., Made], wanted: Sequence[Words]) -> Iterator[Made]:
+def _on_all_processors(make: Callable[..., Made], wanted: Sequence[Arguments]) -> Iterator[Made]:
     if len(wanted) <= _AT_ONCE:
         # A process takes a second to start.
         yield from starmap(make, wanted)
@@ -229,8 +232,8 @@ def _end_with(parent: int) -> None:
         signal.raise_signal(signal.SIGKILL)
 
 
-def _made(make: Callable[..., Made], words: Words) -> Made:
-    return make(*words)
+def _made(make: Callable[..., Made], arguments: Arguments) -> Made:
+    return make(*arguments)
 
 
 @lru_cache(1)
@@ -245,13 +248,13 @@ _store = lru_cache(1)(Store)
 
 # Of neighbours the older one was the newer one of those before; both ends are read once more.
 @lru_cache(2)
-def _recording(place: str, key: str) -> Recording:
-    store = _store(place)
+def _recording(location: str, key: str) -> Recording:
+    store = _store(location)
     return read_recording(Path(f"{store.shown}: {key[:12]}"), store.get(key))
 
 
-def _kernel(place: str, key: str) -> Kernel:
-    recording = _recording(place, key)
+def _kernel(location: str, key: str) -> Kernel:
+    recording = _recording(location, key)
     kernel, target = recording.kernel, recording.target
     origin, release = kernel.get("origin") or {}, kernel.get("release") or ""
     compiler = _COMPILER.search((kernel.get("compiler") or "")[:_LONGEST_COMPILER])
@@ -279,7 +282,7 @@ def _kernel(place: str, key: str) -> Kernel:
         date=_date(kernel),
         arch=kernel["arch"],
         line=line,
-        words=tuple(str(target.get("cmdline", "")).split()),
+        options=tuple(str(target.get("cmdline", "")).split()),
         cases={
             case.name: Counted(case.metrics[INSTRUCTIONS].value, case.functions, tuple(case.values))
             for case in recording.cases
@@ -326,8 +329,8 @@ def _with_case(kernels: Iterable[Kernel], case: str) -> list[Kernel]:
     return list(own.values())
 
 
-def _compared(place: str, old: str, new: str, *cases: str) -> Compared:
-    pair = Pair(_recording(place, old), _recording(place, new), cases)
+def _compared(location: str, old: str, new: str, *cases: str) -> Compared:
+    pair = Pair(_recording(location, old), _recording(location, new), cases)
     apart = {case: pair.difference(case) for case in cases}
     return Compared(apart, tuple(pair.differing()))
 
