@@ -125,7 +125,7 @@ def recordings(kernel: Kernel, several: Iterable[ExactOptions]) -> list[Recordin
     ]
     with ThreadPoolExecutor(RECORDINGS_AT_ONCE) as threads:
         performed = dict(outcomes(perform, units, silent, threads))
-    measured = [performed[place].measured() for place in range(len(units))]
+    measured = [performed[place].measured(unit) for place, unit in enumerate(units)]
     for one in (caveat for recording in measured for caveat in recording.caveats):
         if one["kind"] == caveats.one_boot.kind:
             raise RuntimeError(one["text"])

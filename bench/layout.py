@@ -66,7 +66,7 @@ def measured(
     with progress(label) as update:
         kernel = resolve(spec, arch, update)
         unit = Unit(spec=spec, arch=arch.name, measurement=ExactOptions(tuple(cases)))
-        return kernel, perform(unit, update).measured()
+        return kernel, perform(unit, update).measured(unit)
 
 
 def symbols(kernel: Kernel, arch: Arch) -> tuple[list[int], list[tuple[str, int]]]:

@@ -127,7 +127,7 @@ def build_parser(only: str | None = None, *, anywhere: bool = False) -> options.
             "kentry help diff",
         ),
         epilog="kentry help COMMAND shows a command's own options. Exit codes: 0 done, 1 a"
-        " regression, 2 a mistake or a missing tool, 3 undecided; of kentry check --bisect and of a"
+        " regression, 2 an error, 3 undecided; of kentry check --bisect and of a"
         " line of --plan also 125 and 128.",
     )
     options.add_options(parser, _Top)

@@ -134,7 +134,7 @@ def parse_trace(file: Path) -> PluginTrace:
     if trace.windows is None:
         raise TraceError(
             "The plugin's trace was cut short.",
-            f"Is {file.parent} full? KENTRY_CACHE names another folder.",
+            f"Free space in {file.parent}, or name another folder in KENTRY_CACHE.",
         )
     trace.checks = [phase for phase in trace.phases if phase.name == "check"]
     trace.phases = [phase for phase in trace.phases if phase.name != "check"]
@@ -148,8 +148,8 @@ def _take_line(trace: PluginTrace, number: int, line: str) -> None:
     except (ValueError, IndexError) as err:
         if keyword == "message":
             raise TraceError(
-                f"The guest told the plugin what no probe tells it: {rest[:80]!r}.",
-                "Is it a kernel that starts what its initramfs has?",
+                f"The plugin got a message that no probe sends: {rest[:80]!r}.",
+                "Use a kernel that starts /init of its initramfs.",
             ) from err
         raise TraceError(
             f"Line {number} of the plugin's trace is damaged: {line[:80]!r}.",

@@ -2,7 +2,7 @@
 """kentry bisect: which commit changed the count, and by which functions."""
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from kentry.commands import measuring, userland, values
@@ -48,16 +48,18 @@ class Options(userland.ProgramOptions, measuring.TreeOptions):
         metavar="PATHS",
         help="try only commits that touch these files or folders of the tree",
     )
-    good: str | None = option("--good COMMIT", help="an older commit with the one count")
-    bad: str | None = option("--bad COMMIT", help="a newer commit with the other count")
+    good: str | None = option(
+        "--good COMMIT", help="an older commit, from before the count changed"
+    )
+    bad: str | None = option("--bad COMMIT", help="a newer commit, from after the change")
     metric: tuple[str, ...] = list_option(
         "--metric METRIC",
         group=RARE,
         needs=_A_BISECTION,
         **{
             **measuring.METRIC,
-            "help": "the metric to search by, such as loads; instructions by default; with --run"
-            " of a kind of entry, such as read.instructions; entry.instructions by default",
+            "help": "the metric to search by, such as loads (default: instructions); with --run"
+            " such as read.instructions (default: entry.instructions)",
         },
     )
     everything: bool = flag(
@@ -196,11 +198,12 @@ def run(options: Options) -> int:
 
 def _resumed(options: Options, state: commits.State) -> Options:
     plain = Options()
-    given = [name for name in _KEPT if getattr(options, name) != getattr(plain, name)]
+    shaping = {item.name: next(iter(item.metadata["flags"]), "PATHS") for item in fields(Options)}
+    given = [shaping[name] for name in _KEPT if getattr(options, name) != getattr(plain, name)]
     kept = state.asked(_KEPT)
     if given:
         raise UserError(
             "--continue goes on with the options of the bisection that was begun.",
-            f"Leave out what shapes it ({', '.join(given)}), or begin anew without --continue.",
+            f"Leave out {', '.join(given)}, or begin anew without --continue.",
         )
     return replace(options, no_verify=options.no_verify or state.no_verify, **kept)

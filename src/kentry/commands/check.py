@@ -49,7 +49,7 @@ class Options(userland.ProgramOptions, measuring.CachedOptions):
     )
     budget: Path = path_option("--budget", required=True, help="the file of budgets, in TOML")
     update: bool = flag(
-        "--update", help="write what was measured into the file of budgets, or as its baseline"
+        "--update", help="write what was measured into the file of budgets, and as the new baseline"
     )
     bisect: bool = flag(
         "--bisect",

@@ -33,7 +33,9 @@ class Options(userland.ProgramOptions, measuring.CachedOptions, measuring.CoreOp
         metavar="OLD",
         help=f"a recording, a file that kentry run -o wrote, or a kernel: {measuring.SPEC_HELP}",
     )
-    new: str = operand(metavar="NEW", help="another of the same kind, or a kernel")
+    new: str = operand(
+        metavar="NEW", help="another of the same kind; beside a recording also a kernel"
+    )
     metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
     fail_on_regression: bool = flag(
         "--fail-on-regression",

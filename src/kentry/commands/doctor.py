@@ -109,11 +109,11 @@ def _install(command: list[str], yes: bool) -> None:
         # The package manager asks questions of its own.
         status = subprocess.run(command, stdout=2, check=False).returncode
     except OSError as err:
-        raise UserError(f"{command[0]} does not run: {err.strerror}.", "Is it installed?") from err
+        raise UserError(f"{command[0]} does not run: {err.strerror}.", "Install it.") from err
     if status:
         raise UserError(
             f"{status_clause(command[0], status)}; not all is installed.",
-            "Its own words are above.",
+            "Read its messages above.",
         )
 
 

@@ -37,7 +37,7 @@ EXAMPLES = (
 class Options(StoreOptions):
     """What `kentry history` takes."""
 
-    output: Path | None = path_option("-o", "--output", help="write the pages into the folder FILE")
+    output: Path | None = path_option("-o", "--output DIR", help="write the pages into DIR")
 
 
 def run(options: Options) -> None:

@@ -12,9 +12,9 @@ from kentry.results.recording import INSTRUCTIONS, read_recording, write_recordi
 from kentry.show.blocks import Layout
 
 EXAMPLES = (
-    "kentry join counts.json times.json -o both.json",
     "kentry record debian:6.12 -o counts.json",
     "kentry stat kvm:debian:6.12 -o times.json",
+    "kentry join counts.json times.json -o both.json",
 )
 
 

@@ -24,7 +24,7 @@ from kentry.study.log import log_kernels, log_tree
 
 EXAMPLES = (
     "kentry log v6.11..v6.12 --arch riscv64",
-    "kentry log debian:6.1.* --case read --arch arm64 --picture read.svg",
+    "kentry log 'debian:6.1.*' --case read --arch arm64 --picture read.svg",
     "kentry log debian:6.1 source:6.12 tree:~/linux --json",
 )
 _MOST_NAMED = 60
@@ -40,8 +40,8 @@ class Options(measuring.TreeOptions, measuring.CachedOptions):
     kernels: tuple[str, ...] = operand(
         nargs="+",
         metavar="KERNELS",
-        help="commits, A..B; or kernels in order, debian:6.1.* being all versions that Debian has,"
-        " and source:6.1.* all of its sources",
+        help="commits, A..B; or kernels in order: 'debian:6.1.*' is all versions that Debian has,"
+        " and 'source:6.1.*' all of its sources",
     )
     every: int | None = option(
         "--every N",

@@ -31,10 +31,11 @@ from kentry.study.plan import Unit, measure_all
 if TYPE_CHECKING:
     from kentry.models.estimate import Models
 
-SPEC_HELP = (
-    "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE,"
-    " image:FILE[,symbols=vmlinux][,config=FILE], running, or floor: or floor:linux"
+LINUX_HELP = (
+    "debian:6.12, source:6.12, tree:DIR[@REV], deb:FILE, rpm:FILE,"
+    " image:FILE[,symbols=vmlinux][,config=FILE], running"
 )
+SPEC_HELP = f"{LINUX_HELP}, floor: or floor:linux"
 
 
 def _case_words(args: argparse.Namespace) -> Iterable[str]:
@@ -46,8 +47,8 @@ def _case_words(args: argparse.Namespace) -> Iterable[str]:
 
 # What commands that declare an option of the same name say of it: a name has one meaning.
 ARCH: dict[str, Any] = {
-    "help": "x86_64, arm64 or riscv64; that of an image: or deb: file, or this machine's own, by"
-    " default",
+    "help": "x86_64, arm64 or riscv64; by default that of the file of image:, deb: or rpm:, or this"
+    " machine's own",
     "completes": lambda args: ARCHES,
 }
 CPU: dict[str, Any] = {
@@ -60,8 +61,8 @@ APPEND: dict[str, Any] = {
 }
 CASE: dict[str, Any] = {
     "help": "cases by name or pattern, such as getppid, '*@int80' or 'getppid+vec=once+vl=256',"
-    " or by group: entry, events, io, memory, process, vector, work; all that are in no group by"
-    " default; can be repeated",
+    " or by group: entry, events, io, memory, process, vector, work; by default all that are in no"
+    " group; can be repeated",
     "completes": _case_words,
 }
 MEMORY: dict[str, Any] = {
@@ -131,8 +132,7 @@ class KernelOptions(options.MeasuredOptions):
         " options on top of it, such as CONFIG_SECCOMP=y or CONFIG_AUDIT=n; can be repeated",
     )
     timeout: float | None = options.anywhere("timeout", A_KERNEL)
-    on: str | None = options.anywhere("on", A_KERNEL)
-    plan: Path | None = options.anywhere("plan", _PLANNED)  # noqa: RUF009  a field
+    emulator: str | None = options.anywhere("emulator", A_KERNEL)
     no_sandbox: bool = options.anywhere("no_sandbox", _OF_OTHERS)
 
     def inputs(self) -> list[str]:
@@ -171,7 +171,8 @@ class MeasureOptions(KernelOptions):
     case: tuple[str, ...] = options.list_option("--case CASE,...", **CASE)
     cpu: str | None = options.option("--cpu CPU", needs=A_KERNEL, **CPU)
     append: str | None = options.option("--append WORDS", needs=A_KERNEL | A_LINUX, **APPEND)
-    emulator: str | None = options.anywhere("emulator", A_KERNEL)
+    on: str | None = options.anywhere("on", A_KERNEL)
+    plan: Path | None = options.anywhere("plan", _PLANNED)  # noqa: RUF009  a field
 
     def case_words(self, arch: Arch) -> list[str]:
         """Returns the words for catalogue.choose()."""

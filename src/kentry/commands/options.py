@@ -205,14 +205,14 @@ class AnywhereOptions(TextOptions):
         "--plan FILE",
         type=Path,
         group=ANYWHERE,
-        help="write a command line for each kernel that is not measured yet, to start by whatever"
-        " starts commands; without any, do as without --plan",
+        help="write to FILE a command line for each kernel that is not measured yet, for a job"
+        " scheduler; print the result if there is none",
     )
     no_sandbox: bool = flag(
         "--no-sandbox",
         group=ANYWHERE,
-        help="where bubblewrap does not work, build and read kernels without it: they can do what"
-        " you can do",
+        help="build and read kernels without bubblewrap where it does not work: they can then do"
+        " all that you can",
     )
 
 

@@ -20,7 +20,6 @@ from kentry.errors import UserError, did_you_mean
 from kentry.host.cache import read_bytes
 from kentry.host.toml import MOST_BYTES, parse_toml
 
-_REMEDY = "docs/reference/settings.md lists the settings."
 _MIRROR = re.compile(r"[a-z][a-z0-9+-]*:[!-~]+( [a-z][a-z0-9+-]*:[!-~]+)?")
 
 
@@ -33,6 +32,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tree: str = ""
     color: str = ""
 
+
+_REMEDY = f"The settings are {', '.join(Settings.__struct_fields__)}, each a text in quotes."
 
 # Keys whose values are among known words.
 _CHOICES: dict[str, Callable[[], list[str]]] = {

@@ -66,8 +66,8 @@ class Options(options.ResultOptions):
         nargs=2,
         action="append",
         metavar=("A", "B"),
-        help="compare two cases, or two kernels (kvm: specs; ssh and board: what --boot takes),"
-        " interleaved; cases can be repeated",
+        help="compare two cases, or two kernels (kvm: specs; ssh and board: releases, or paths of"
+        " images there), interleaved; cases can be repeated",
     )
     tails: bool = options.flag(
         "--tails",
@@ -81,21 +81,21 @@ class Options(options.ResultOptions):
     working_set: str | None = options.option(
         "--working-set SIZE,...",
         needs={"beside --compare": lambda options: not options.compare},
-        help="time one case behind walks through that much memory, and through as much code, too:"
-        " sweep (32K to 256M), or sizes",
+        help="time one case after the program has read so much memory, and after it has also run"
+        " through as much code: sizes, or sweep (32K to 256M)",
     )
     extent: int | float | None = options.option(
         "--for N[s]",
         type=values.extent,
         needs={
-            "in seconds here: give a number of groups or rounds": lambda options: (
+            "in seconds here, but as a number of groups or rounds": lambda options: (
                 not isinstance(options.extent, float) or options.takes_seconds
             )
         },
-        help=f"how long to measure: seconds (60s; by default {SECONDS:g}s, and {COMPARE_SECONDS:g}s"
-        " at most with --compare, which ends once it is decided), or as many groups of processes,"
-        " with --tails groups of 100000 calls (10), with --compare of kernels rounds of four boots"
-        " (at most 12)",
+        help=f"how long to measure: seconds, such as 60s (default: {SECONDS:g}s; with --compare at"
+        f" most {COMPARE_SECONDS:g}s), or a number of groups of processes; with --tails groups of"
+        " 100000 calls (default: 10); to compare kernels, rounds of four boots (default: at most"
+        " 12)",
     )
     pin: int | None = options.option(
         "--pin N",
@@ -187,6 +187,12 @@ def run(options: Options) -> int:
         raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
     if options.compares_kernels and options.target.startswith("kvm:"):
         raise UserError(f"{options.target} is a third kernel beside --compare.", "Write kvm.")
+    if not options.compares_kernels and any(map(measuring.is_spec, sum(options.compare, ()))):
+        raise UserError(
+            f"{options.target} cannot compare {' and '.join(options.compare[0])}.",
+            "Name two specs on kvm, two releases or paths of images on ssh:HOST or board:PLACE, or"
+            " two cases.",
+        )
     with open_machine(options.target, options.machine) as machine:
         if options.compares_kernels and options.is_guest:
             # Reading the facts of a guest would take a boot of its own.
@@ -245,11 +251,6 @@ def _compare(session: Session, options: Options) -> int:
         rows = [row for row in comparison.timed if row.metric == NS]
         layout = partial(comparison_layout, comparison)
         return _finish(session, options, sides, document, layout, rows)
-    if any(map(measuring.is_spec, kernels)):
-        raise UserError(
-            f"{options.target} runs its own kernel and cannot boot {kernels[0]}.",
-            "Compare two kernels on kvm, ssh:HOST or board:PLACE.",
-        )
     recording, ending, rows = compare_pairs(session, options.compare, schedule)
     blocks = pair_blocks(rows, ending)
     layout = partial(stat_layout, recording, blocks, session.findings)

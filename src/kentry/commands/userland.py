@@ -38,8 +38,8 @@ SEEDS = (1, 2, 3)
 # By exit code: what a shell says of a program that is not there; 128 + SIGKILL.
 _REMEDIES = {
     None: "Give it longer with --timeout SECONDS.",
-    127: "Is it there? --packages NAME adds Debian's, --copy FILE one of yours.",
-    137: "The kernel kills what needs too much: give the guest more with --memory MIB.",
+    127: "Add the program with --packages NAME, or copy it with --copy FILE.",
+    137: "It may have run out of memory: give the guest more with --memory MIB.",
 }
 # What programs say, in small letters, of what a guest does not have.
 _LACKS = {
@@ -70,7 +70,7 @@ _COPY: dict[str, Any] = {
 class UserlandOptions(measuring.KernelOptions):
     """Which kernel, user space and program."""
 
-    spec: str = operand(metavar="SPEC", help=measuring.SPEC_HELP)
+    spec: str = operand(metavar="SPEC", help=measuring.LINUX_HELP)
     workload: tuple[str, ...] = operand(
         nargs="+", metavar="WORKLOAD", help=f"after --: {', '.join(WORKLOADS)}, or a command line"
     )
@@ -124,6 +124,7 @@ def _trace_options(
         timeout=options.timeout or _SECONDS,
         cpu=cpu,
         append=append,
+        emulator=options.emulator or INSTALLED,
     )
 
 
@@ -142,7 +143,7 @@ def check_ending(ending: Ending, kept: str) -> None:
     lines = ending.output.splitlines()[-_SHOWN_LINES:]
     raise GuestError(
         f"The program {ending.clause}{kept and '; '}{kept}.",
-        f"{remedy} The last of what it printed is below.".strip(),
+        f"{remedy}{' The last of what it printed is below.' * bool(lines)}".strip(),
         "\n".join(line[:_SHOWN] for line in lines),
     )
 
@@ -158,8 +159,8 @@ class ProgramOptions(measuring.MeasureOptions):
         "--run PROGRAM",
         group=RARE,
         needs=measuring.A_KERNEL,
-        help="measure a program instead of cases, as kentry run counts it, in three boots a kernel"
-        f" with other seeds, which take three times as long: {', '.join(WORKLOADS)}, or a script",
+        help="measure a program instead of cases, as kentry run does, in three boots of each"
+        f" kernel: {', '.join(WORKLOADS)}, or a script",
     )
     release: str | None = option("--release NAME", group=RARE, needs=_A_PROGRAM, **_RELEASE)
     packages: tuple[str, ...] = list_option(
@@ -191,6 +192,6 @@ class ProgramOptions(measuring.MeasureOptions):
         return Program(
             workload=find_workload([self.program], list(map(parse_copy, self.copy)), self.packages),
             release=find_release(self.release, arch),
-            options=replace(how, emulator=self.emulator or INSTALLED),
+            options=how,
             seeds=SEEDS,
         )

@@ -14,7 +14,7 @@ from kentry.count.catalogue import choose
 from kentry.count.vector_units import check_unit
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
-from kentry.kernels.resolve import resolve
+from kentry.kernels.resolve import arch_of, resolve
 from kentry.kernels.spec import parse
 from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
@@ -47,7 +47,7 @@ class Options(ResultOptions):
         nargs="?",
         metavar="TABLE|SPEC",
         help="a table's name or file to print, or a kernel to count on: "
-        + measuring.SPEC_HELP
+        + measuring.LINUX_HELP
         + "; without it, a list of the tables",
     )
     output: Path | None = path_option(
@@ -68,7 +68,7 @@ class Options(ResultOptions):
 def run(options: Options) -> None:
     """Shows a table, or makes one and shows it."""
     if options.what and options.here:
-        raise UserError("A table and --here are different things to do.", "Take one of them.")
+        raise UserError("--here takes no table and no kernel.", "Leave one of them out.")
     if not options.what and not options.here:
         emit(options, lambda: list_layout(map(load_costs, shipped())))
         return
@@ -81,7 +81,8 @@ def run(options: Options) -> None:
     elif not measuring.is_spec(options.what):
         table = load_costs(options.what)
     else:
-        arch = find_arch(options.arch) if options.arch else default_arch()
+        named = find_arch(options.arch) if options.arch else arch_of(options.what)
+        arch = named or default_arch()
         # A length that there is not is refused before a kernel is fetched.
         choose(arch, ["getppid+vec=once"], options.vl)
         cpu = parse(options.what).booted.get("cpu", options.cpu or default_cpu(arch))

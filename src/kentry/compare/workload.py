@@ -285,7 +285,7 @@ def _verdict(old: _Side, new: _Side, entry: EntryDelta) -> tuple[str, str, int |
     counts = [histogram(pair for boot in side for pair in boot.values) for side in (old, new)]
     for samples, other in zip(counts, (after, before), strict=True):
         if samples.get(other, 0) > _OF_THE_OTHER * sum(samples.values()):
-            return UNDECIDED, "either count on both sides", None
+            return UNDECIDED, "both kernels have both counts", None
     # Few calls of a kind decide nothing by themselves, unless it is what all kinds show.
     if min(counts[0][before], counts[1][after]) < _CALLS:
         around = [_around(side) for side in (old, new)]

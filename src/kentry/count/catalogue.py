@@ -151,7 +151,7 @@ def choose_timed(arch: Arch, wanted: Iterable[str]) -> list[str]:
         for case in map(CaseName.parse, choose(arch, [str(name.counted)])):
             if cache is not None and case.calls > 1:
                 raise UserError(
-                    f"'{word}' times calls one by one, and the use is only in one of {case.calls}.",
+                    f"'{word}' times single calls, and only one in {case.calls} uses vectors.",
                     "Take vec=each with +cache=, or leave +cache= out.",
                 )
             names[str(replace(case, cache=cache, extra=extra))] = None
@@ -205,7 +205,9 @@ def _states(arch: Arch, word: str, length: int | None) -> list[str]:
             if len(bases) == len(uses) == 1:
                 raise UserError(f"{base} has no vector state '{given}': {reason}.", remedy)
     if not names:
-        raise UserError(f"No case has a state that '{word}' stands for.", "kentry record --help")
+        raise UserError(
+            f"No case has a state that '{word}' stands for.", "Write it like getppid+vec=once."
+        )
     return names
 
 

@@ -142,9 +142,11 @@ def _added(code: list[Instruction], more: Sequence[Instruction]) -> list[int]:
 def _check(counted: Recording, timed: Recording) -> list[Caveat]:
     """Raises UserError where they cannot be joined; caveats where that is not known."""
     if not any(case.metrics for case in counted.cases):
-        raise UserError("The first recording has no counts.", "kentry record SPEC -o FILE counts.")
+        raise UserError(
+            "The first recording has no counts.", "Make one: kentry record SPEC -o FILE"
+        )
     if not any(case.noisy for case in timed.cases):
-        raise UserError("The second recording has no times.", "kentry stat -o FILE measures them.")
+        raise UserError("The second recording has no times.", "Make one: kentry stat -o FILE")
     for case in timed.cases:
         other = counted.case(case.name)
         both = other and ({*case.metrics, *case.noisy} & {*other.metrics, *other.noisy})

@@ -52,7 +52,7 @@ def check_length(processor: Processor, unit: str, length: int | None) -> None:
     has = processor.lengths.get(unit, ())
     if length and has and length not in has:
         raise UserError(
-            f"kentry measures {processor.name} with no vectors of {length} bits.",
+            f"{processor.name} has no vectors of {length} bits.",
             f"Use another length ({', '.join(map(str, has))}), or another --cpu.",
         )
 
@@ -66,7 +66,9 @@ def check_unit(processor: Processor, unit: Unit, length: int | None) -> None:
     if processor.sources:
         raise UserError(f"The processor {processor.name} has no {unit.what}.", "Use another --cpu.")
     if length:
-        raise UserError(f"{processor.name} has vectors as QEMU has them.", "Leave --vl out.")
+        raise UserError(
+            f"kentry cannot set the vector length of {processor.name}.", "Leave --vl out."
+        )
 
 
 def check_built_in(kernel: Kernel, unit: Unit) -> None:

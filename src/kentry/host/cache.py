@@ -73,7 +73,7 @@ def check_room(folder: Path, size: int) -> None:
         )
 
 
-def read_bytes(path: Path, remedy: str = "Name a file that can be.", most: int = -1) -> bytes:
+def read_bytes(path: Path, remedy: str = "Name a file that can be read.", most: int = -1) -> bytes:
     """Return the first `most` bytes of a file that the user named; UserError if unreadable."""
     try:
         with path.open("rb") as stream:

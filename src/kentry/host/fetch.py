@@ -93,7 +93,7 @@ def fetch(
                 part.unlink()
                 meter.add(-come)
                 error = _PassingError if before else FetchError
-                raise error(f"{url} is not the file that it should be by its SHA-256.", REMEDY)
+                raise error(f"The SHA-256 of {url} is not the expected one.", REMEDY)
             os.replace(part, file)
             return
         except _PassingError:

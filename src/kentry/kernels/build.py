@@ -453,7 +453,9 @@ def _beside(objects: Path, what: str) -> Path:
 def _left(folder: Path, name: str, most: int = made_of.MOST_BYTES) -> Path:
     path = folder / name
     if not (sandbox.is_plain(path) and path.exists()):
-        raise BuildError(f"does not build: it makes no file {name}", "Look at what makes it.")
+        raise BuildError(
+            f"does not build: it makes no file {name}", f"Run make {name} in the source."
+        )
     if path.stat().st_size > most:
         raise BuildError(f"does not build: {name} has more than {most >> 20} MiB")
     return path

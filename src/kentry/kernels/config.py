@@ -250,10 +250,10 @@ def parse_options(text: str) -> list[Option]:
 def _option(text: str, where: str) -> Option:
     first, *rest = text.split() or [""]
     if not first or (rest and rest[0] != "with"):
-        raise UserError(f"'{where}' is not understood.", _WRITTEN)
+        raise UserError(f"'{where}' names no config option.", _WRITTEN)
     # Without a value an option is on.
     settings = [word if "=" in word else f"{word}=y" for word in (first, *rest[1:])]
     (name, value), *needs = map(parse_set, settings)
     if value == "n":
-        raise UserError(f"'{where}' is off with and without.", f"Leave =n out. {_WRITTEN}")
+        raise UserError(f"'{where}' is off in both kernels.", "Leave =n out.")
     return Option(name, value, tuple("=".join(pair) for pair in needs))

@@ -45,6 +45,7 @@ _CONFIG = r"linux-config-(\d+)\.(\d+)"
 _MANIFEST = "source.json"
 
 _REMEDY = "Give a linux-image-VERSION-FLAVOUR package, or what make bindeb-pkg or binrpm-pkg made."
+_CHECK_URL = "Check the URL and sha256=, or name a proxy in http_proxy and https_proxy."
 # The largest of Debian's with an image has 110 MB.
 _MOST_PACKAGE_BYTES = 1 << 30
 # Image, config, System.map, vmlinux, for each of three flavours.
@@ -62,7 +63,9 @@ def resolve_file(spec: Spec, arch: Arch, update: Update) -> Kernel:
     content = cache.read_at_most(path, _MOST_PACKAGE_BYTES, _REMEDY)
     digest = hashlib.sha256(content).hexdigest()
     if digest != spec.options.get("sha256", digest).lower():
-        raise UserError(f"The SHA-256 of {path} is {digest}.", "Correct sha256=, or the file.")
+        raise UserError(
+            f"The SHA-256 of {path} is {digest}, not that of the spec.", "Correct sha256=."
+        )
     facts = identify(path, _REMEDY)
     if facts["arch"] not in _names(arch):
         raise UserError(
@@ -93,7 +96,11 @@ def package_file(spec: Spec, update: Update) -> Path:
     file = cache.cache_dir("downloads") / f"{digest}.{spec.kind}"
     with cache.held(file.with_suffix(".lock"), update, "another kentry that fetches it"):
         meter = Meter(update, spec.value.rpartition("/")[2], 0)
-        fetch(spec.value, file, _MOST_PACKAGE_BYTES, digest, meter, find_mirror().proxies)
+        try:
+            fetch(spec.value, file, _MOST_PACKAGE_BYTES, digest, meter, find_mirror().proxies)
+        except FetchError as err:
+            # Another mirror would not help.
+            raise type(err)(err.sentence, _CHECK_URL, err.detail) from err
     return file
 
 

@@ -191,7 +191,7 @@ def _running_image(root: Path, release: str) -> Path:
             continue
     raise UserError(
         f"The image of the running kernel, {paths[0]}, does not exist.",
-        "Name a copy of it with image:FILE.  Inside a container, the host has it.",
+        "Name a copy of it with image:FILE; in a container, copy it from the host.",
     )
 
 

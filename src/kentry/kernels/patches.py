@@ -438,7 +438,7 @@ def _apply(git: Git, repository: Repository, parent: str, patch: Patch) -> tuple
     env = {f"GIT_AUTHOR_{what}": text for what, text in author.items()}
     done = git("commit-tree", "-p", parent, tree, feed=message, env=env, check=False)
     if done.returncode:
-        raise PatchError(f"is no commit: {_why(done.stderr)}.")
+        raise PatchError(f"cannot be committed: {_why(done.stderr)}.")
     return done.stdout.strip(), tree
 
 

@@ -83,7 +83,7 @@ class Unpacked:
 
 
 class NotAnImageError(Exception):
-    """The bytes are no kernel image; the text completes "FILE ..."."""
+    """The bytes are no kernel image: a text that completes "FILE ...", and perhaps a remedy."""
 
 
 def unpack(data: bytes, name: str) -> Unpacked:
@@ -92,10 +92,9 @@ def unpack(data: bytes, name: str) -> Unpacked:
         return _unpack(data)
     except NotAnImageError as problem:
         formats = ", ".join(f"{arch.name} {arch.image_format}" for arch in ARCHES.values())
-        raise UserError(
-            f"{name} {problem}.",
-            f"Kernels that can be used: {formats}, each also compressed, and vmlinux.",
-        ) from problem
+        usual = f"Kernels that can be used: {formats}, each also compressed, and vmlinux."
+        sentence, remedy = (*problem.args, usual)[:2]
+        raise UserError(f"{name} {sentence}.", remedy) from problem
 
 
 def _unpack(data: bytes, layers: int = 0) -> Unpacked:
@@ -236,8 +235,8 @@ def _unpack_elf(data: bytes) -> Unpacked:
         entries = [note for note in _notes(elf) if note["n_name"] == "Xen"]
         if not any(note["n_type"] == _XEN_PHYS32_ENTRY for note in entries):
             raise NotAnImageError(
-                f"is a vmlinux that QEMU cannot start: give the {arch.image_format} of the same"
-                " build and name this file with symbols="
+                "is a vmlinux that QEMU cannot start",
+                f"Name the {arch.image_format} of the same build, and this file with symbols=.",
             )
     return Unpacked("vmlinux", arch, data, data)
 

@@ -193,8 +193,8 @@ def status(folder: Path) -> subprocess.CompletedProcess[str]:
     names = {text.partition("\n")[0] for scope, text in of_others if scope not in _TRUSTED}
     if "\ufffd" in "".join(names):
         raise UserError(
-            f"The settings of {folder} name a filter that is no text.",
-            f"Remove it from {folder}/.git/config.",
+            f"A filter in {folder}/.git/config has a name that is not UTF-8.",
+            "Remove it there.",
         )
     # -c name=value takes a = in a name for that of the value.
     without = [f"--config-env={name}={_NOTHING}" for name in sorted(names)]

@@ -54,7 +54,7 @@ def resolve(spec: str, arch: Arch, update: Update, request: Request = _DEFAULTS)
     parsed = parse(spec)
     if parsed.kind == FLOOR:
         raise UserError(
-            f"'{spec}' takes {' and '.join(FLOOR_CASES)} only, to be counted.",
+            f"'{spec}' runs no program: it has only {' and '.join(FLOOR_CASES)}, to be counted.",
             "Use it with kentry record, diff, annotate or check.",
         )
     if parsed.kind in _READY:

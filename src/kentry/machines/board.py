@@ -90,8 +90,8 @@ class BoardMachine(ShellMachine):
 
     def _refuse(self, message: str) -> str:
         raise MachineError(
-            f"labgrid would have somebody do something for {self.name} by hand: {message.strip()}",
-            "Use a place whose power labgrid can switch, or do it before.",
+            f"labgrid asks for something to be done on {self.name} by hand: {message.strip()}",
+            "Do it and run again, or use a place whose power labgrid can switch.",
         )
 
     @property
@@ -112,7 +112,8 @@ class BoardMachine(ShellMachine):
         except NoStrategyFoundError as err:
             if "multiple" in str(err):
                 raise MachineError(
-                    f"{self.name} has more than one strategy in its environment.", "Leave one."
+                    f"{self.name} has more than one strategy in its environment.",
+                    "Keep one of them.",
                 ) from err
             return None
 
@@ -230,8 +231,7 @@ class BoardMachine(ShellMachine):
     def _not_whole(self, path: str, direction: str) -> MachineError:
         return MachineError(
             f"{path} did not get {direction} {self.name} whole in {_TRIES} tries.",
-            "Does it have base64 and gzip, is there space, and is the console quiet? A place with"
-            " an SSHDriver does not use it.",
+            "Give the place an SSHDriver, or look at its space, base64, gzip and console.",
         )
 
     # --- what a machine can do ---------------------------------------------------------

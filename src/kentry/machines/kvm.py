@@ -52,8 +52,8 @@ _LAST_WORDS_SECONDS = 0.5  # for the lines that follow it and say why
 # qemu/target/i386/kvm/kvm.c prints this, then aborts, when KVM takes no value for a register.
 _REGISTER_REFUSED = "failed to set MSR"
 _WITHOUT_KVM = (
-    "--accel tcg tries the whole way under emulation, where time means nothing; for times, use"
-    " a machine with KVM, or local, ssh:HOST or board:PLACE."
+    "use local, ssh:HOST or board:PLACE (--accel tcg tries the command by emulation, whose times"
+    " mean nothing)."
 )
 
 
@@ -97,7 +97,7 @@ class _Run(Console):
         if self.probe.ended:
             raise MachineError(
                 f"The guest did not switch itself off after its end mark: {clause}.",
-                "Is ACPI, or PSCI or SBI, in this kernel?",
+                "Use a kernel with ACPI (x86_64), PSCI (arm64) or SBI (riscv64).",
                 tail(str(self)),
             )
         raise explain(str(self), self.probe.started, clause, end.stderr)
@@ -164,7 +164,7 @@ class KvmMachine(Machine):
         if accelerator == KVM and "cpu" in booted:
             raise UserError(
                 f"A KVM guest has this machine's own processor, not {booted['cpu']}.",
-                "Leave cpu= out of the spec; --accel tcg tries the whole way under emulation.",
+                "Leave cpu= out of the spec.",
             )
         own = Processor(model="host")
         cpu = booted.get("cpu", MAX)

@@ -113,7 +113,7 @@ class Machine(Protocol):
         """Returns the error for something that had to be stopped; `why` is Exit.stopped."""
         return MachineError(
             f"{what} on {name or self.name} was stopped {why}.",
-            "Give it more time, or find out what holds it up there.",
+            "Find out what holds it up there; -v shows the command line.",
         )
 
 
@@ -243,7 +243,7 @@ class ShellMachine(Machine):
             )
         raise MachineError(
             f"{self.name} did not come back within {timeout:g} s of being told to boot {kernel}.",
-            "See its console, or switch it off and on; then give it more time if it only was slow.",
+            "See its console, or switch it off and on, and run again.",
             tail(last),
         )
 

@@ -46,7 +46,7 @@ modelled_caches = Template(
     " nothing is prefetched, and nothing else runs on the core",
 )
 unknown_caches = Template(
-    "unknown-caches", "caches are not known, and so no misses, of {}; they are of {}"
+    "unknown-caches", "no misses of {}: its caches are not known, as those of {} are"
 )
 no_accesses = Template(
     "no-accesses",
@@ -92,7 +92,7 @@ stopped_early = Template(
     "counting did not get to the program's end, because {}; the rows are of what ran",
 )
 randomised = Template("randomised", "KASLR and stack-offset randomisation were on")
-steady = Template("steady", "KASLR and stack-offset randomisation were off (--randomise: on)")
+steady = Template("steady", "KASLR and stack-offset randomisation were off")
 archive_incomplete = Template(
     "archive-incomplete",
     "part of the archive's lists could not be read: {} may have a newer version",
@@ -113,7 +113,7 @@ wrong_registers = Template(
 WRITTEN = ", as the program left it"
 # User code other than the probe's ran between the marks of these windows.
 user_side = Template(
-    "user-side", "{2} windows of {0} were dropped: their user side was not {1} instructions"
+    "user-side", "{2} windows of {0} were dropped: they did not execute {1} user instructions"
 )
 no_majority = Template("no-majority", "only {1:.0%} of the windows of {0} have its commonest count")
 unrecorded_path = Template("unrecorded-path", "no path of {1} instructions was recorded for {0}")
@@ -125,14 +125,14 @@ by_body = Template(
 )
 unsettled = Template(
     "unsettled",
-    "{} has another count in every context or from window to window, so nothing is decided",
+    "no count of {} holds in most windows and contexts, so it is undecided",
 )
 change_by_context = Template(
     "change-by-context", "the change of {} depends on the context: from {:+d} to {:+d}"
 )
 sum_of_contexts = Template(
     "sum-of-contexts",
-    "{} of {}: the old count with each function's change; no context has such a number",
+    "{} of {} is a sum: the old count and the change of each function; no context has this count",
 )
 functions_of_context = Template(
     "functions-of-context",
@@ -143,14 +143,16 @@ one_context = Template(
     "{} can depend on the context (free memory, hash chains, clock), and one side was measured in"
     " one context only; kentry record measures it in several",
 )
-one_boot = Template("one-boot", "only one boot's contexts were measured: {}")
+one_boot = Template("one-boot", "the second boot failed, so the contexts are of one boot: {}")
 one_boot_a_side = Template(
     "one-boot",
     "one boot a side: what depends on the boot cannot be told from what the kernel changed",
 )
-one_boot_of = Template("case-one-boot", "{} was measured in one boot's contexts only: {}")
+one_boot_of = Template(
+    "case-one-boot", "{} failed in the second boot, so its contexts are of one boot: {}"
+)
 kind_undecided = Template("undecided-kind", "{} is undecided: {}")
-kinds_undecided = Template("undecided-kind", "no column, because undecided in a row: {}")
+kinds_undecided = Template("undecided-kind", "kinds that a row cannot decide have no column: {}")
 windows_lost = Template("windows-lost", "{} has {} windows of {}")
 self_checked = Template("self-checked", "two ways of counting agreed in all {} windows")
 no_counter = Template(
@@ -167,7 +169,7 @@ only_in = Template("only-in", "{1} was measured only in the {0} recording")
 config_unknown = Template("config-unknown", "{} config is not known, so it may differ")
 # Of kernels in order: what differs, and the kernels that have it unlike the one before.
 differs_from_before = Template(
-    "differs", "{} differs from the kernel before at {}: kentry diff says how"
+    "differs", "{} differs from the kernel before it at {}: kentry diff says how"
 )
 series_note = Template("series", "{}")
 other_base = Template("other-base", "the patches name base-commit {:.12}; measured on {}")
@@ -181,7 +183,9 @@ no_statistics = Template(
 )
 # Patches that later ones are measured without; their numbers.
 left_out = Template("left-out", "what follows is measured without patch {}: not applied")
-unsupported = Template("unsupported", "{}: {} was imported without {}: shown, and nothing decided")
+unsupported = Template(
+    "unsupported", "{}: {} was imported without {}: so it is shown, but undecided"
+)
 kernel_unknown = Template(
     "kernel-unknown",
     "the build ID is not known of the {}, so counts and times may be of different kernels",
@@ -204,10 +208,12 @@ more_remains = Template(
 )
 others_remain = Template(
     "more-remains",
-    "the commits explain {} of {}: smaller changes remain, or others that have no value between",
+    "the commits explain {} of {}: the rest is of smaller changes, or of"
+    " commits that could not be measured",
 )
 between_equal_ends = Template(
-    "not-measured", "commits between two of the same count were not measured; --every 1 does"
+    "not-measured",
+    "commits between two of the same count were not measured; --every 1 measures them",
 )
 noise = Template(
     "noise", "the values have noise: compare the commit with its parent once more, interleaved"
@@ -218,7 +224,7 @@ ends_undecided = Template(
 )
 undecided_between = Template("undecided", "whether {} and {} differ cannot be told")
 no_step_so_large = Template("no-step", "no single commit changed the count by {} or more")
-doubt_files = Template("doubt", "{} changes only {}, yet its path differs: read its functions")
+doubt_files = Template("doubt", "{} changes only {}, yet the path differs: see its functions")
 doubt_comments = Template(
     "doubt", "{} changes only comments, yet its path differs: __LINE__ and the like move code"
 )
@@ -235,7 +241,7 @@ not_verified = Template(
     "the commits named were not built from nothing and measured a second time (--no-verify)",
 )
 good_is_aside = Template(
-    "aside", "{} is no ancestor of {}: the search began where they part, at {}"
+    "aside", "{} is no ancestor of {}: the search began at their merge base, {}"
 )
 
 
@@ -292,8 +298,8 @@ imported_percentages = Template(
 emulated_time = Template(
     "emulated-time", "times and ratios from software emulation say nothing about real hardware"
 )
-few_counters = Template("no-counters", "only {} could be counted: see perf_event_paranoid")
-multiplexed = Template("multiplexed", "more counters than the cpu has: {} left out")
+few_counters = Template("no-counters", "only {} could be counted: see kernel.perf_event_paranoid")
+multiplexed = Template("multiplexed", "{} left out: the cpu has too few counters")
 clock_jumped = Template("clock-jumped", "processes were dropped {} times: {}")
 coarse_clock = Template(
     "coarse-clock",

@@ -679,7 +679,7 @@ class Recording(Struct, OnTarget, kw_only=True, tag_field="schema", tag="kentry/
         """What a user can do about a path that the recording does not have."""
         windows = self.options.get("path_windows", 0)
         if windows < ENOUGH_PATHS:
-            return f"Record it again with --paths {ENOUGH_PATHS} or more."
+            return f"Make it again with kentry record --paths {ENOUGH_PATHS}."
         return f"Choose another case: none of its {windows} recorded paths has its commonest count."
 
     def instructions(self, path: KernelPath) -> list[Instruction]:

@@ -32,7 +32,7 @@ _NAMED = 6
 _USUAL_FETCH = "fetches.32"
 # Behind a sum that no context has as its count.
 NO_COUNT = "*"
-SUM_NOTE = f"{NO_COUNT} the old count with each function's change; no context has this number"
+SUM_NOTE = f"{NO_COUNT} the old count and the change of each function; no context has this count"
 _DEPENDS = ("", "Depends on the context, which is not the kernel:")
 
 _NOUNS = {
@@ -80,7 +80,7 @@ def recording_context_blocks(recording: Recording, cases: Iterable[CaseResult]) 
             continue
         counts = counts_text(list(case.values.items()))
         if not settles(case):
-            counts = f"{min(case.values)} to {max(case.values)}, and it never settles"
+            counts = f"{min(case.values)} to {max(case.values)}, without a commonest count"
         blocks.append(Prose(f"{case.name}: {counts}", "  "))
         for function, shares in varying(functions_by_context(case, recording)).items():
             least = min(shares)

@@ -319,7 +319,7 @@ def apply_holm(rows: Sequence[Effect], alpha: float = 1 - CONFIDENCE) -> list[Ef
     for row in rows:
         p = next(adjusted) if math.isfinite(row.interval[0]) else row.p
         if row.verdict in (BETTER, WORSE) and p > alpha:
-            reason = f"one of {len(asked)} cases: not sure enough"
+            reason = f"not significant among {len(asked)} cases"
             row = replace(row, verdict=UNDECIDED, more=2.0, reason=reason)
         corrected.append(replace(row, p=p))
     return corrected

@@ -243,7 +243,7 @@ class Store:
             plain = connection.execution_options(no_parameters=True)
             answer = plain.exec_driver_sql(text)
             if not answer.returns_rows:
-                raise UserError("The statement has no rows.", "Write one that selects.")
+                raise UserError("The statement returns no rows.", "Write a SELECT.")
             return list(answer.keys()), [list(map(_value, row)) for row in answer]
 
     def export(self, folder: Path) -> Iterator[Added]:
@@ -271,7 +271,7 @@ class Store:
                 yield key, err.sentence
                 continue
             if not self._says(document, results):
-                yield key, "The index says something else of it than it has."
+                yield key, "The index does not match the file."
 
     def gc(self) -> tuple[int, int, int]:
         """Takes out what is lost or damaged, and makes the index say of the rest what it has.

@@ -36,7 +36,7 @@ _ALL_OFF = "mitigations=off"
 
 def ablate_mitigations(unit: Unit) -> Ablation:
     """Measures a kernel as it is, and with each active mitigation, and all, off: a boot each."""
-    base = dict(outcomes(perform, [unit]))[0].measured()
+    base = dict(outcomes(perform, [unit]))[0].measured(unit)
     mitigations = active(base.target.get("mitigations", ""))
     known = find_arch(unit.arch).switches
     switches = {flaw: switch for flaw, switch in known.items() if flaw in mitigations}
@@ -65,7 +65,7 @@ def ablate_mitigations(unit: Unit) -> Ablation:
 def ablate(unit: Unit, candidates: Sequence[Option], *, named: bool) -> Ablation:
     """Measures the source as it is, and with each option on and off; those `named` must exist."""
     assert isinstance(unit.source, Revision)
-    base = dict(outcomes(perform, [unit]))[0].measured()
+    base = dict(outcomes(perform, [unit]))[0].measured(unit)
     revision, arch = unit.source, find_arch(unit.arch)
     tried = [option for option in candidates if named or knows_option(revision, option.name, arch)]
     on = _try(unit, tried, "on", {o.name: (*o.needs, f"{o.name}={o.value}") for o in tried})

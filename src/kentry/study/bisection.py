@@ -364,9 +364,9 @@ def _why_not_searched(search: Search, old: Recording) -> UserError | Caveat | No
     if search.differ(start, bad):
         return None
     return UserError(
-        f"Where {good.short} and {bad.short} part, at {start.short}, the count of {search.case} is"
-        f" already that of {bad.short}.",
-        f"Search the way to {good.short}: --good {start.short} --bad {good.short}.",
+        f"At {start.short}, the merge base of {good.short} and {bad.short}, {search.case} already"
+        f" has the count of {bad.short}.",
+        f"Search between the merge base and {good.short}: --good {start.short} --bad {good.short}.",
     )
 
 

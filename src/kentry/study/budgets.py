@@ -22,7 +22,9 @@ from kentry.results.recording import INSTRUCTIONS
 
 BASELINE = "baseline"
 ALL = "all"  # the table of every architecture
-REMEDY = "docs/howto/gate-a-kernel-tree.md shows one."
+REMEDY = (
+    'Write a table for each architecture: [arm64], then lines like getppid = 312 or read = "+1 %".'
+)
 _MOST_BYTES = 1 << 20
 _MOST = (1 << 63) - 1  # a limit is a number that a recording can have
 _MORE = re.compile(r"\+([0-9]{1,18}(?:\.[0-9]{1,9})?) ?(%?)")

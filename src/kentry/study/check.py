@@ -222,13 +222,13 @@ def _row(
     if asked.problem or case is None:
         return replace(row, reason=asked.problem or "the recording has no such case")
     if not _has(case, metric):
-        return replace(row, reason=f"the recording has no {metric} of it")
+        return replace(row, reason=f"the recording has no {metric} of this case")
     noisy = case.noisy.get(metric)
     unit, value = (noisy.unit, noisy.value) if noisy else (INSTRUCTIONS, case.metrics[metric].value)
     unit = CALLS if metric == CALLS else unit
     row = replace(row, unit=unit, value=value)
     if noisy and unit.endswith(_RATE):
-        reason = f"of {unit} more is better, and a budget is the most"
+        reason = f"more {unit} is better, but a budget is an upper limit"
         return replace(row, limit=None, reason=reason)
     if not budget.relative:
         # Within or over if the whole interval is, or every count.
@@ -245,17 +245,17 @@ def _row(
     if not baseline or not before:
         return replace(row, reason="the baseline has no such case")
     if not _has(before, metric):
-        return replace(row, reason=f"the baseline has no {metric} of it")
+        return replace(row, reason=f"the baseline has no {metric} of this case")
     if recording.program and (change := whole_boots(before, case, metric)):
         old = _fraction((before.noisy.get(metric) or before.metrics[metric]).value)
         most = old + _allowance(budget, old)
         row = replace(row, limit=_plain(most), baseline=_plain(old))
         low, high = (old + _fraction(end) for end in change)
-        return _judged(row, low, high, most, most, "boots differ by more than what is left")
+        return _judged(row, low, high, most, most, "boots differ by more than the budget leaves")
     if noisy:
         return _relative_time(row, budget, (before, case), (baseline, recording), comparison)
     if metric not in before.metrics:
-        return replace(row, reason=f"the baseline's {metric} of it is no count")
+        return replace(row, reason=f"the baseline's {metric} of this case is no count")
     return _relative_count(row, budget, (before, case), comparison)
 
 
@@ -278,7 +278,7 @@ def _relative_count(
     row = replace(row, limit=least, baseline=old, value=new, counts=counts)
     if change is None:
         return replace(row, reason="too few of its windows or contexts agree on a count")
-    between = "the change depends on the context, and so does whether it is too much"
+    between = "the change is within the budget in some contexts only"
     return _judged(row, old + change[0], old + change[1], least, most, between)
 
 

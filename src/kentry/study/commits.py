@@ -289,7 +289,7 @@ class Meter:
             raise UserError(
                 f"{program} {status if done.returncode else 'wrote no recording'} for"
                 f" {commit.short}.",
-                f"It gets a commit and a file to write, and ends with {EXIT_SKIP} where it cannot.",
+                f"It must write a recording to its last argument, or exit with {EXIT_SKIP}.",
                 printed,
             )
         try:
@@ -377,7 +377,8 @@ class Commits:
                     "Try again with --continue.",
                     outcome.error.detail,
                 )
-            self._anew[commit.name] = outcome.measured()
+            assert outcome.recording
+            self._anew[commit.name] = outcome.recording
         return self._anew[commit.name]
 
     def recording(self, commit: Commit) -> Recording:

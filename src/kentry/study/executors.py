@@ -176,7 +176,7 @@ class _Cluster(Executor):
             most = max(memory.values())
             raise UserError(
                 f"No worker has the {need} MiB that the guest is given: the largest has {most}.",
-                "Start dask worker with a larger --memory-limit, or give the guest less: --memory.",
+                "Start dask worker with a larger --memory-limit.",
             )
         tools = ""
         if compiler := _compiler(unit):

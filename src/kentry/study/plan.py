@@ -88,9 +88,10 @@ class Outcome:
         remedy = self.error.remedy if self.status == NO_BUILD else ""
         return Problem(self.status, self.error.sentence, f"{self.error.detail}\n{remedy}".strip())
 
-    def measured(self) -> Recording:
-        """Returns the recording; raises the error where there is none."""
+    def measured(self, unit: Unit) -> Recording:
+        """Returns the unit's recording; raises the error, which names it, where there is none."""
         if self.error:
+            self.error.sentence = f"{unit.label or unit.spec}: {self.error.sentence}"
             raise self.error
         assert self.recording
         return self.recording
@@ -146,7 +147,9 @@ def outcomes(
 
 def measure_all(units: Sequence[Unit]) -> list[Recording]:
     """Returns the recordings of the units, in their order; raises the first error."""
-    recordings = {index: outcome.measured() for index, outcome in outcomes(perform, units)}
+    recordings = {
+        index: outcome.measured(units[index]) for index, outcome in outcomes(perform, units)
+    }
     return [recordings[index] for index in range(len(units))]
 
 

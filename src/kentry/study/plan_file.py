@@ -112,7 +112,7 @@ def one_unit(key: str) -> Iterator[Executor]:
         yield units
     if not units.outcome:
         raise UserError(
-            f"The command has no unit {key}: a tree, a patch or kentry is another now.",
+            f"The command has no unit {key}: a tree, a patch or kentry has changed.",
             "Write the plan anew, with --plan.",
         )
     if units.outcome.error:

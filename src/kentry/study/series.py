@@ -77,7 +77,7 @@ def measure_series(
     for index, outcome in outcomes(perform, [unit for _, unit in numbered]):
         number, unit = numbered[index]
         if not number or outcome.recording:
-            recording = keep(number, outcome.measured())
+            recording = keep(number, outcome.measured(unit))
             rows[number].recordings[unit.arch] = recording
             values = {case.name: case.metrics.get(INSTRUCTIONS) for case in recording.cases}
             counts = [f"{name} {metric.value}" for name, metric in values.items() if metric]

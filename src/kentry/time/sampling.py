@@ -344,7 +344,7 @@ class Sampler:
             remedy = "Leave it out with --case."
             if reason == "phase=turn call=0 result=-9":
                 sentence = f"The process that timed {case} on {name} was killed."
-                remedy = "Is there too little memory? Name fewer cases, or smaller working sets."
+                remedy = "Name fewer cases, or smaller working sets: memory may be short."
             raise MachineError(sentence, remedy)
         absent = [case for case in dict.fromkeys(self.slots) if case in output.absent]
         if absent and (self.odd_slots or len(absent) == len(set(self.slots))):

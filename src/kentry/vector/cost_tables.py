@@ -162,7 +162,7 @@ class Sheet:
             raise UserError(
                 f"The machine (Linux {self.timing.release}) has no vector unit that its kernel"
                 " knows of.",
-                "Take another, or a kernel with the option.",
+                "Use another machine, or a kernel that is built with vector support.",
             )
         never, once = self.timing.value("syscall-never"), self.timing.value("syscall-once")
         if never is None:

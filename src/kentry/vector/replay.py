@@ -81,7 +81,7 @@ class ActCounts:
             missing = act < Act.CALLS and act not in _DEFAULTED and act.word not in costs
             if missing and self.values[:, act].any():
                 raise UserError(
-                    f"There is no cost of the act '{act.word}', which this policy has.",
+                    f"The costs have no figure for the act '{act.word}', which this policy needs.",
                     "Give it in a cost table: acts are " + ", ".join(ACTS) + ".",
                 )
         return np.asarray(self.values @ prices(costs))

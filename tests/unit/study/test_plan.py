@@ -41,7 +41,8 @@ def test_each_unit_is_performed(units: list[Unit], pool: type[Executor] | None) 
     with pool() if pool else nullcontext() as executor:
         performed = dict(outcomes(perform, units, executor=executor))
         values = [
-            performed[place].measured().cases[0].metrics["instructions"].value for place in range(3)
+            performed[place].measured(UNIT).cases[0].metrics["instructions"].value
+            for place in range(3)
         ]
         assert values == [1, 2, 3]
         units[1] = replace(UNIT, source=Path("/gone.json"))
