@@ -66,8 +66,8 @@ class Options(options.ResultOptions):
         nargs=2,
         action="append",
         metavar=("A", "B"),
-        help="compare two cases, or two kernels (kvm: specs; ssh and board: releases, or paths of"
-        " images there), interleaved; cases can be repeated",
+        help="compare two cases, or two kernels (kvm: specs; ssh and board: releases, paths of"
+        " images there, or what --boot takes), interleaved; cases can be repeated",
     )
     tails: bool = options.flag(
         "--tails",
