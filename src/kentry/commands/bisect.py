@@ -98,7 +98,7 @@ class Options(userland.ProgramOptions, measuring.TreeOptions):
 
     def inputs(self) -> list[str]:
         """Returns the tree, where kentry builds its commits itself."""
-        return [] if self.meter or not self.good else [f"tree:{self.tree}"]
+        return [f"tree:{self.tree}"] if (self.good or self.resume) and not self.meter else []
 
     def question(self) -> Question:
         """Returns what to search for; UserError for more than one metric."""

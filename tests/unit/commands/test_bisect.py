@@ -522,7 +522,10 @@ def test_what_cannot_be_searched(tree: Tree) -> None:
         assert tree.bisect(good, bad) == 2
         assert says in tree.said
     assert tree.bisect(commits[0], commits[3]) == 3
-    assert tree.again("--continue", "--good", commits[0]) == 2
+    assert tree.again("--continue", "--good", commits[0], "--bad", "HEAD") == 2
+    assert "Leave out --good, --bad" in tree.said
+    assert tree.again("--continue", "--arch", "arm64", "--timeout", "9") == 2
+    assert "Leave out --arch, --timeout" in tree.said
     assert tree.again("--continue") == 3
     tree.git("checkout", "--quiet", "--orphan", "other")
     assert tree.bisect(commits[0], tree.commit(12, {"other": "x"})) == 2

@@ -56,6 +56,7 @@ def check(line: str, datum: str, capsys: Capture) -> None:
         ("vector costs debian:6.12 --arch riscv64 --vl 100", "no V of 100 bits"),
         ("stat kvm:debian:6.12 --compare debian:6.1 debian:6.12", "is a third kernel"),
         ("stat kvm --compare debian:6.1 debian:6.12 --compare debian:6.1 debian:6.6", "once"),
+        ("stat ssh:x --compare debian:6.1 debian:6.12", "ssh:x cannot compare debian:6.1 and"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_fetched(
@@ -90,6 +91,9 @@ PROGRAMS = [
     ("-- ''", "empty"),
     ("", "WORKLOAD"),
     ("--arch vax -- true", "Unknown architecture 'vax'"),
+    # It runs here, in one boot.
+    ("--on slurm -- true", "--on"),
+    ("--plan x -- true", "--plan"),
 ]
 # By command: what follows it, and what the sentence or the remedy names.
 MISTAKES = {

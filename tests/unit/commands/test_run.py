@@ -39,6 +39,7 @@ def test_a_program_with_what_it_needs(boot: Any, called: Called, here: Path) -> 
     (here / "prog").write_text("x")
     words = ("--copy", f"{here}/prog:/opt/prog", "--packages", "bc,gawk", "--memory", "900")
     more = ("--seed", "7", "--timeout", "60", "--append", "mitigations=off")
+    more = (*more, "--emulator", "newest")
     assert boot(*words, *more, "-o", "out", "--", "/opt/prog", "-q", "--arch") == 0
     asked, options = called["asked"], called["options"]
     assert asked.argv[-3:] == ("/opt/prog", "-q", "--arch")
@@ -47,6 +48,7 @@ def test_a_program_with_what_it_needs(boot: Any, called: Called, here: Path) -> 
     assert (called["arch"], called["release"]) == ("arm64", "bookworm")
     assert called["memory"] == options.memory == 900
     assert (options.seed, options.timeout, options.append) == (7, 60.0, "mitigations=off")
+    assert options.emulator == "newest"
     # Counts are those of kentry record, so is the processor.
     assert (options.cpu, options.vector_length) == ("max" if boot is ran else "", None)
     if boot is ran:

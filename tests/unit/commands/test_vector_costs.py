@@ -9,8 +9,11 @@ from elftools.elf.elffile import ELFFile
 
 from kentry.arch import ARCHES, Arch, host_arch
 from kentry.cli import main
+from kentry.commands import vector_costs
+from kentry.kernels.kernel import Kernel
 from kentry.models.costs import load_costs, shipped
 from kentry.vector.cost_tables import timing_program
+from tests.unit.kernels import fakes
 
 MOST_BYTES = 64 << 10
 
@@ -32,6 +35,21 @@ def test_a_table_is_shown_and_copied(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert load_costs(file) == load_costs("sve128")
     assert run(str(file)) == 0
     assert capsys.readouterr().out == shown
+
+
+def test_an_image_is_counted_on_its_own_architecture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Image").write_bytes(fakes.image(ARCHES["riscv64"]))
+    asked = []
+
+    def count(kernel: Kernel, arch: Arch, *_: object) -> tuple[object, list[object]]:
+        asked.append(arch.name)
+        return load_costs("sve128"), []
+
+    monkeypatch.setattr(vector_costs, "count_costs", count)
+    assert run(f"image:{tmp_path}/Image") == 0
+    assert asked == ["riscv64"]
 
 
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)

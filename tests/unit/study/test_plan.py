@@ -99,3 +99,5 @@ def test_what_does_not_build_or_boot_is_an_outcome(
     assert (outcome.status, outcome.recording) == (status, None)
     assert outcome.problem
     assert (outcome.problem.sentence, outcome.problem.detail) == (error.sentence, detail)
+    with pytest.raises(type(error), match=r"^second: (No|Stuck)\."):
+        measure_all([replace(UNIT, source=image_kernel(), label="second")])
