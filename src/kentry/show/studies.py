@@ -25,10 +25,10 @@ _NAME, _NAMED, _ALL = 12, 6, 100
 # By how a commit was tried: in the table, and in the sentence that counts them.
 _STATUS = {
     studies.MEASURED: ("booted", "booted"),
-    studies.SAME_CODE: ("built; the same code as {}", "built and not booted"),
-    studies.NOT_COMPILED: ("not built; the same kernel as {}", "not built"),
-    studies.NO_BUILD: ("does not build", "did not build"),
-    studies.NO_BOOT: ("does not boot", "did not boot"),
+    studies.SAME_CODE: ("built; the same code as {}", "with the code of another"),
+    studies.NOT_COMPILED: ("not built; the same kernel as {}", "the same kernel as another"),
+    studies.NO_BUILD: ("does not build", "failed to build"),
+    studies.NO_BOOT: ("does not boot", "failed to boot"),
 }
 # Of commits that a program of the user's measured.
 _BY_METER = _STATUS | {
@@ -172,7 +172,7 @@ def _culprit_fold(culprit: studies.Culprit, unit: str, shown: int | None) -> Fol
         blocks += ["", Deltas(culprit.functions, int(before), int(culprit.value), shown)]
     if culprit.compiled is not None:
         names = some(list(culprit.compiled), _NAMED) or "none"
-        blocks.append(Prose(f"Of the files it changes the kernel is made of: {names}."))
+        blocks.append(Prose(f"Files it changes that this kernel is built from: {names}."))
     blocks.append(Notes(culprit.doubts))
     return Fold(Prose(f'{culprit.commit[:_NAME]} ("{culprit.subject}")'), blocks, open=True)
 
@@ -208,7 +208,7 @@ def log_layout(log: studies.Log, shown: int | None = SHOWN, *, blocks: bool = Tr
     body: list[Block] = [table if log.changes else "No change was found."]
     body += _change_folds(log.changes, shown, "")
     if failed := [_short(point.name) for point in log.points if point.value is None]:
-        body += ["", Prose(f"Without a value: {', '.join(failed)}.")]
+        body += ["", Prose(f"Not measured: {', '.join(failed)}.")]
     for other in log.others:
         span = _ends(other.values, other.unit) or "no value"
         body += ["", Prose(f"{other.case}: {span}{'' if other.changes else ', no change'}")]
@@ -312,7 +312,9 @@ def _change_folds(
         )
         blocks: list[Block] = []
         if others := ", ".join(map(_short, point.names[:-1])):
-            blocks.append(Prose(f"or one before it, which has no value: {others}", first="  "))
+            blocks.append(
+                Prose(f"or one before it, which could not be measured: {others}", first="  ")
+            )
         blocks += [Prose(f"A bisection named {commit}.", first="  ") for commit in point.found]
         if point.functions:
             blocks.append(Deltas(point.functions, int(point.old), int(point.new), shown))
