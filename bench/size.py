@@ -24,25 +24,25 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3850,
+    "commands": 3862,
     "compare": 2378,
-    "count": 1941,
+    "count": 1947,
     "host": 2352,
     "importing": 448,
-    "kernels": 4546,
+    "kernels": 4554,
     "machines": 1356,
     "models": 971,
     "path": 1253,
-    "results": 3476,
-    "show": 6573,
+    "results": 3482,
+    "show": 6575,
     "stats": 672,
-    "store": 497,
-    "study": 3641,
+    "store": 499,
+    "study": 3650,
     "time": 1584,
     "vector": 2953,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43593
+TESTS_BUDGET = 43629
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 111
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
