@@ -138,4 +138,4 @@ def test_a_count_that_no_context_has_is_named(
     new = in_contexts(stat([1, 2, 1], entry=301), seed=2)
     names = written(tmp_path, in_contexts(stat([0, 0, 1])), new)
     assert main(["log", *names, "--case", "stat"]) == 0
-    assert "447 instructions of stat: the old count with" in capsys.readouterr().out
+    assert "447 instructions of stat is a sum" in capsys.readouterr().out

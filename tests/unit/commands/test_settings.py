@@ -131,7 +131,7 @@ def test_a_setting_that_will_not_do(
     captured = capsys.readouterr()
     assert captured.out == ""
     sentence, remedy = captured.err.splitlines()
-    assert str(file) in sentence and datum in sentence and "settings.md" in remedy
+    assert str(file) in sentence and datum in sentence and "The settings are" in remedy
 
 
 def test_a_bad_variable_is_named_apart(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

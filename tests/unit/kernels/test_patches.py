@@ -320,7 +320,7 @@ def test_an_author_that_git_takes_for_none_is_a_patchs_fault(tree: Path, tmp_pat
     diff = f"--- a/{ENTRY}\n+++ b/{ENTRY}\n@@ -2,7 +2,7 @@\n{hunk}"
     file.write_text(f"From: . <a@b.c>\nSubject: [PATCH] none\n\nText.\n---\n{diff}")
     [step] = steps(tree, read_patches([file]))
-    assert step.problem.startswith("is no commit") and not step.revision
+    assert step.problem.startswith("cannot be committed") and not step.revision
     body = base64.b64encode(f"A\0B\n---\n{diff}".encode()).decode()
     head = "From: A <a@b.c>\nSubject: [PATCH] none\nContent-Transfer-Encoding: base64\n"
     file.write_text(f"{head}\n{body}\n")

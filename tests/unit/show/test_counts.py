@@ -58,7 +58,7 @@ def test_a_new_count_that_no_context_has_is_explained() -> None:
     [row] = found.cases
     assert (row.old, row.new, row.sum_of_contexts) == (446, 447, True)
     assert to_json(row)["sum_of_contexts"] is True
-    assert "stat instructions: note: 447 instructions of stat: " in ktap([found]).text
+    assert "stat instructions: note: 447 instructions of stat is " in ktap([found]).text
     for layout in (comparison_layout(found), comparison_changelog(found)):
         text = to_text(layout)
         assert len(re.findall(r"\b447\*", text)) == 2 and text.count(SUM_NOTE) == 1

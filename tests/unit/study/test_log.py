@@ -100,7 +100,7 @@ def test_a_count_that_no_context_has_is_named(tmp_path: Path) -> None:
     log = history(committed(tmp_path, sides), 1, commits=2, cases=["stat"])
     assert [point.value for point in log.points] == [446, 447]
     sums = [one["text"] for one in log.caveats if one["kind"] == "sum-of-contexts"]
-    assert [text.partition(":")[0] for text in sums] == ["447 instructions of stat"]
+    assert [text.partition(" is")[0] for text in sums] == ["447 instructions of stat"]
 
 
 def test_a_difference_that_is_not_known_is_no_change_and_named() -> None:
