@@ -184,7 +184,7 @@ no_statistics = Template(
 # Patches that later ones are measured without; their numbers.
 left_out = Template("left-out", "what follows is measured without patch {}: not applied")
 unsupported = Template(
-    "unsupported", "{}: {} was imported without {}: so it is shown, but undecided"
+    "unsupported", "{}: {} was imported without {}: it is shown, but undecided"
 )
 kernel_unknown = Template(
     "kernel-unknown",

@@ -159,7 +159,7 @@ def test_a_command_that_ends_the_machine_is_not_waited_for(place: BoardMachine) 
         ("imports: [no.such.module]\ntargets: {x: {}}\n", "No module named 'no'"),
         (
             f"{HEAD}      ManualPowerDriver: {{}}\n{CONSOLE}      SerialShell: {{}}\n",
-            "labgrid would have somebody do something for board:x by hand: x: Turn the target x ON",
+            "labgrid asks for something to be done on board:x by hand: x: Turn the target x ON",
         ),
     ],
 )
