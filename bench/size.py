@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3862,
+    "commands": 3863,
     "compare": 2378,
     "count": 1947,
     "host": 2352,

@@ -445,9 +445,10 @@ def obtain_both(
             own = sides[file].kernel["arch"]
             named = find_arch(options.arch) if options.arch else arch_of(spec)
             if named and named.name != own:
+                remedy = f"Compare it with a kernel of {own}."
                 raise UserError(
                     f"{file} is of {own}, and {spec} is of {named.name}.",
-                    f"Compare it with a kernel of {own}.",
+                    "Leave --arch out." if options.arch else remedy,
                 )
             options = replace(options, arch=own)
     if isinstance(options, CoreOptions):
