@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2953,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43629
+TESTS_BUDGET = 43630
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 111
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

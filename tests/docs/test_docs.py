@@ -51,7 +51,8 @@ def text_of(name: str) -> str:
 
 
 def kernels_in(output: str) -> set[str]:
-    return set(re.findall(r"(?:Linux|LLVM) (\d[\w.+-]*)", output))
+    named = re.findall(r"(?:Linux|LLVM) (\d[\w.+-]*)", output)
+    return {*named, *re.findall(r"\d[\w.+]*-[\w.+-]*(?:amd64|arm64|riscv64)\b", output)}
 
 
 @pytest.mark.qemu
