@@ -183,9 +183,7 @@ no_statistics = Template(
 )
 # Patches that later ones are measured without; their numbers.
 left_out = Template("left-out", "what follows is measured without patch {}: not applied")
-unsupported = Template(
-    "unsupported", "{}: {} was imported without {}: it is shown, but undecided"
-)
+unsupported = Template("unsupported", "{}: {} was imported without {}: it is shown, but undecided")
 kernel_unknown = Template(
     "kernel-unknown",
     "the build ID is not known of the {}, so counts and times may be of different kernels",
