@@ -33,7 +33,7 @@ BUDGET = {
     "machines": 1356,
     "models": 971,
     "path": 1253,
-    "results": 3482,
+    "results": 3480,
     "show": 6575,
     "stats": 672,
     "store": 499,

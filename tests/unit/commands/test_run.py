@@ -39,8 +39,8 @@ def test_a_program_with_what_it_needs(boot: Any, called: Called, here: Path) -> 
     (here / "prog").write_text("x")
     words = ("--copy", f"{here}/prog:/opt/prog", "--packages", "bc,gawk", "--memory", "900")
     more = ("--seed", "7", "--timeout", "60", "--append", "mitigations=off")
-    more = (*more, "--emulator", "newest")
-    assert boot(*words, *more, "-o", "out", "--", "/opt/prog", "-q", "--arch") == 0
+    newest = ("--emulator", "newest")
+    assert boot(*words, *more, *newest, "-o", "out", "--", "/opt/prog", "-q", "--arch") == 0
     asked, options = called["asked"], called["options"]
     assert asked.argv[-3:] == ("/opt/prog", "-q", "--arch")
     assert [copy.guest for copy in asked.copies] == ["/opt/prog"]
