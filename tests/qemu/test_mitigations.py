@@ -50,5 +50,5 @@ def test_a_mitigation_that_the_kernel_cannot_switch_off_says_so() -> None:
     # A loop of 24: two instructions before it, three in each step, seven behind it.
     assert functions["__bp_harden_el1_vectors"]["delta"] == 80
     assert rows["bhb"]["mitigation"] == "loop-of-24"
-    assert "No word of the kernel" in rows["spectre_v1"]["problem"]
+    assert "No kernel parameter" in rows["spectre_v1"]["problem"]
     kentry(*words, "--options", "CONFIG_AUDIT", code=2)

@@ -311,7 +311,7 @@ def replay_layout(replay: documents.ReplayDocument) -> Layout:
 
 
 def _answer(answer: documents.Answer, unit: Unit) -> Iterator[str]:
-    """Yields the cheapest policy, the recommended value, and what cannot be told apart from it."""
+    """Yields the cheapest policy, the recommended value, and what costs as good as the same."""
     per_call, best = f"{_units(unit)[0]}/call", answer.recommended
 
     def name(own: documents.Choice) -> str:
@@ -326,13 +326,13 @@ def _answer(answer: documents.Answer, unit: Unit) -> Iterator[str]:
     above = ", the cheapest"
     if answer.above > 0:
         above = f", {fixed_percent(100 * answer.above, 1)} more than {answer.cheapest.policy}"
-    yield f"Recommended of what was swept: {name(best)}{above}."
+    yield f"Recommended value: {name(best)}{above}."
     runs: dict[str, list[str]] = {}
     for own in answer.values:
         low, high = (value_text(own.policy, value) for value in (own.low, own.high))
         runs.setdefault(own.policy, []).append(low if low == high else f"{low} to {high}")
     alike = [f"{policy}:{', '.join(own)}" for policy, own in runs.items()] + answer.policies
-    yield f"At most 1 % more than that, so not to be told apart from it: {'; '.join(alike)}."
+    yield f"Within 1 % of it, so equal here: {'; '.join(alike)}."
 
 
 def _sweep_chart(advice: documents.Recommendation, unit: Unit) -> Chart:
@@ -491,7 +491,7 @@ def _sweep_sentences(
         low, high = map(text, advice.interval)
         yield (
             f"least: {min(advice.cost_per_call):.2f} {per_call}/call at {advice.family}:"
-            f"{text(advice.recommended)}{', which means never in these traces' if same else ''};"
+            f"{text(advice.recommended)}{', which never drops in these traces' if same else ''};"
             f" at most 1 % more: {', '.join(runs)}; in 95 % of 1000 bootstrap draws of tasks and"
             f" workloads the least is from {low} to {high}"
         )
@@ -505,7 +505,7 @@ def _sweep_sentences(
         if value is not None
     ]
     if alike:
-        yield f"values that a trace cannot tell from never, within 1 %: {', '.join(alike)}"
+        yield f"values that cost within 1 % of never dropping: {', '.join(alike)}"
 
 
 def value_text(family: str, value: int) -> str:

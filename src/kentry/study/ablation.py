@@ -55,7 +55,7 @@ def ablate_mitigations(unit: Unit) -> Ablation:
             off, problem = None, f"{parameters} leaves it on: {what}."
         trials.append(Trial(flaw, True, (), off, base, problem, what, parameters))
     trials += [
-        Trial(flaw, True, on=base, problem=f"No word of the kernel switches {what} off.")
+        Trial(flaw, True, on=base, problem=f"No kernel parameter switches {what} off.")
         for flaw, what in mitigations.items()
         if flaw not in switches
     ]
