@@ -39,10 +39,10 @@ BUDGET = {
     "store": 499,
     "study": 3650,
     "time": 1584,
-    "vector": 2953,
+    "vector": 2962,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43630
+TESTS_BUDGET = 43631
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 110
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

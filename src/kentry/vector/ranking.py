@@ -106,6 +106,9 @@ def compare_policies(
     update: Update,
 ) -> documents.ReplayDocument:
     """Ranks policies, by default all that fit, and sweeps families; UserError as they do."""
+    # Before every trace is replayed, for seconds.
+    for family in families:
+        _swept_parameter(family)
     rankings = []
     for number, source in enumerate(sources):
         update(number / len(sources), f"every policy on {source.head.trace}")
@@ -219,16 +222,22 @@ class Sweep:
     seconds: float
 
 
-def sweep(
-    prepared: Prepared, family: str, costs: Mapping[str, float], values: Sequence[int] | None = None
-) -> Sweep:
-    """Replays each value, by default 100 of a wide range; UserError for a policy without."""
+def _swept_parameter(family: str) -> str:
+    """Returns what is swept of a policy; UserError for one without a value."""
     parameter = POLICIES[family].parameter if family in POLICIES else ""
     if parameter not in _RANGES:
         names = (name for name, policy in POLICIES.items() if policy.parameter in _RANGES)
         raise UserError(
             f"The policy '{family}' has no value to sweep.", f"Sweep {', '.join(names)}."
         )
+    return parameter
+
+
+def sweep(
+    prepared: Prepared, family: str, costs: Mapping[str, float], values: Sequence[int] | None = None
+) -> Sweep:
+    """Replays each value, by default 100 of a wide range; UserError for a policy without."""
+    parameter = _swept_parameter(family)
     if values is None:
         steps = np.geomspace(*_RANGES[parameter], _STEPS)
         values = sorted({round(float(step)) for step in steps})

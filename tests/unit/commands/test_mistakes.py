@@ -35,8 +35,9 @@ def _files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "Image").write_bytes(b"MZ\x00")
     (here / "long").write_text("x" * 200)
     (here / "list.json").write_text("[]")
-    # It replays the trace, which takes seconds to compile.
+    # A mistake is told before a trace is replayed, which takes seconds to compile.
     monkeypatch.setattr("kentry.vector.ranking.check", lambda trace, unit: None)
+    monkeypatch.setattr("kentry.vector.ranking.rank", lambda *words: pytest.fail("replayed"))
     # What this machine does meanwhile is not looked at.
     monkeypatch.setattr(preflight, "BETWEEN", 0)
 
