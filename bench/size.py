@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3863,
+    "commands": 3873,
     "compare": 2378,
     "count": 1947,
     "host": 2352,
@@ -33,16 +33,16 @@ BUDGET = {
     "machines": 1356,
     "models": 971,
     "path": 1253,
-    "results": 3480,
+    "results": 3478,
     "show": 6575,
     "stats": 672,
     "store": 499,
-    "study": 3650,
+    "study": 3654,
     "time": 1584,
-    "vector": 2962,
+    "vector": 2963,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43631
+TESTS_BUDGET = 43643
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 110
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

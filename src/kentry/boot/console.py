@@ -182,7 +182,7 @@ def explain(console: str, started: bool, clause: str, stderr: str = "") -> Kentr
         shown = _printable(console)[-_TAIL_LINES:]
     return GuestError(
         sentence,
-        "Nothing was measured; -v shows the command line, and kentry record SPEC --console FILE"
-        " keeps the whole console.",
+        "Nothing was measured; -v shows the command line, and under emulation kentry record SPEC"
+        " --console FILE keeps the whole console.",
         "\n".join(shown) or "  | (the console stayed empty)",
     )

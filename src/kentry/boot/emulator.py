@@ -266,7 +266,7 @@ class Guest:
             raise MachineError(
                 f"QEMU needs {needed} MiB of memory (address space), and the limit here is"
                 f" {allowed} MiB.",
-                "Raise the limit: ulimit -v unlimited.",
+                "Raise the limit (ulimit -v unlimited), or give a program's guest less: --memory.",
             )
         machine = machine_for(self.arch, self.processor, self.cases)
         argv = [

@@ -25,7 +25,9 @@ EXAMPLES = (
     "kentry bisect --good v6.3 --bad v6.4 --case read --all -- arch/riscv kernel/entry",
     "kentry bisect --continue",
 )
-_A_BISECTION = {"without --good and --bad": lambda options: options.good and options.bad}
+_A_BISECTION = {
+    "without --good and --bad": lambda options: (options.good and options.bad) or options.resume
+}
 _A_SEARCH = {"without a bisection to make": lambda options: options.has_commits()}
 _ALL = {"without --all": lambda options: options.everything}
 
@@ -206,4 +208,6 @@ def _resumed(options: Options, state: commits.State) -> Options:
             "--continue goes on with the options of the bisection that was begun.",
             f"Leave out {', '.join(given)}, or begin anew without --continue.",
         )
+    if kept["meter"] and (options.on or options.plan):
+        raise UserError("--on and --plan have no effect with --meter.", "Leave them out.")
     return replace(options, no_verify=options.no_verify or state.no_verify, **kept)

@@ -49,7 +49,9 @@ class Options(userland.ProgramOptions, measuring.CachedOptions):
     )
     budget: Path = path_option("--budget", required=True, help="the file of budgets, in TOML")
     update: bool = flag(
-        "--update", help="write what was measured into the file of budgets, and as the new baseline"
+        "--update",
+        help="write what was measured into the file of budgets, and into its baseline if it has"
+        " one",
     )
     bisect: bool = flag(
         "--bisect",

@@ -34,7 +34,7 @@ class Options(userland.ProgramOptions, measuring.CachedOptions, measuring.CoreOp
         help=f"a recording, a file that kentry run -o wrote, or a kernel: {measuring.SPEC_HELP}",
     )
     new: str = operand(
-        metavar="NEW", help="another of the same kind; beside a recording also a kernel"
+        metavar="NEW", help="another of the same kind; a recording and a kernel go together, too"
     )
     metric: tuple[str, ...] = list_option("--metric METRIC", **measuring.METRIC)
     fail_on_regression: bool = flag(

@@ -201,9 +201,8 @@ class AnywhereOptions(TextOptions):
         help="who builds and boots: local (this machine, the default), dask:HOST:PORT (a"
         " scheduler's workers) or slurm[:JOBS]; all share the folder KENTRY_CACHE",
     )
-    plan: Path | None = option(
-        "--plan FILE",
-        type=Path,
+    plan: Path | None = path_option(
+        "--plan",
         group=ANYWHERE,
         help="write to FILE a command line for each kernel that is not measured yet, for a job"
         " scheduler; print the result if there is none",

@@ -67,7 +67,8 @@ class Options(options.ResultOptions):
         action="append",
         metavar=("A", "B"),
         help="compare two cases, or two kernels (kvm: specs; ssh and board: releases, paths of"
-        " images there, or what --boot takes), interleaved; cases can be repeated",
+        " images there, states of a board's strategy, or what --boot takes), interleaved; cases"
+        " can be repeated",
     )
     tails: bool = options.flag(
         "--tails",
@@ -88,7 +89,7 @@ class Options(options.ResultOptions):
         "--for N[s]",
         type=values.extent,
         needs={
-            "in seconds here, but as a number of groups or rounds": lambda options: (
+            "in seconds here: it takes a number of groups or rounds": lambda options: (
                 not isinstance(options.extent, float) or options.takes_seconds
             )
         },
@@ -187,11 +188,11 @@ def run(options: Options) -> int:
         raise UserError("--compare of kernels can be given once.", "Compare two at a time.")
     if options.compares_kernels and options.target.startswith("kvm:"):
         raise UserError(f"{options.target} is a third kernel beside --compare.", "Write kvm.")
-    if not options.compares_kernels and any(map(measuring.is_spec, sum(options.compare, ()))):
+    refused = (pair for pair in options.compare if any(map(measuring.is_spec, pair)))
+    if not options.compares_kernels and (pair := next(refused, None)):
         raise UserError(
-            f"{options.target} cannot compare {' and '.join(options.compare[0])}.",
-            "Name two specs on kvm, two releases or paths of images on ssh:HOST or board:PLACE, or"
-            " two cases.",
+            f"{options.target} cannot compare {' and '.join(pair)}.",
+            "Name two specs on kvm, what --boot takes on ssh:HOST or board:PLACE, or two cases.",
         )
     with open_machine(options.target, options.machine) as machine:
         if options.compares_kernels and options.is_guest:

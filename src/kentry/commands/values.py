@@ -25,7 +25,7 @@ def text(word: str) -> str:
 def path(word: str) -> Path:
     """Reads a file or folder; "-" is neither, since no command reads or writes it as a stream."""
     if word == "-":
-        raise argparse.ArgumentTypeError("- is no file: use /dev/stdout or /dev/stdin")
+        raise argparse.ArgumentTypeError("- is no file: name one, such as /dev/stdout")
     return Path(text(word))
 
 

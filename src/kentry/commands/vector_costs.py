@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kentry.arch import find_arch
 from kentry.arch.processors import find_processor
+from kentry.boot.emulator import INSTALLED
 from kentry.commands import measuring, values
 from kentry.commands.emit import emit
 from kentry.commands.options import ResultOptions, anywhere, flag, operand, option, path_option
@@ -62,6 +63,7 @@ class Options(ResultOptions):
         needs=_LENGTH,
         help="vector length in bits; that of the cpu by default",
     )
+    emulator: str | None = anywhere("emulator", _KERNEL)
     no_sandbox: bool = anywhere("no_sandbox", _KERNEL)
 
 
@@ -89,7 +91,9 @@ def run(options: Options) -> None:
         check_unit(find_processor(arch, cpu), arch.vector.units[0], options.vl)
         with progress(f"{options.what} ({arch.name})") as update:
             kernel = resolve(options.what, arch, update)
-            table, checks = count_costs(kernel, arch, options.vl, cpu, update)
+            table, checks = count_costs(
+                kernel, arch, options.vl, cpu, options.emulator or INSTALLED, update
+            )
     emit(options, lambda: costs_layout(table, checks), lambda: table)
     if options.output:
         write_atomically(options.output, to_toml(table))

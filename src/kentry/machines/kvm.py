@@ -52,7 +52,7 @@ _LAST_WORDS_SECONDS = 0.5  # for the lines that follow it and say why
 # qemu/target/i386/kvm/kvm.c prints this, then aborts, when KVM takes no value for a register.
 _REGISTER_REFUSED = "failed to set MSR"
 _WITHOUT_KVM = (
-    "use local, ssh:HOST or board:PLACE (--accel tcg tries the command by emulation, whose times"
+    "Use local, ssh:HOST or board:PLACE (--accel tcg tries the command by emulation, whose times"
     " mean nothing)."
 )
 
@@ -108,7 +108,7 @@ class _Run(Console):
         lines = [line for line in stderr.splitlines() if not line.startswith("extra data")]
         return MachineError(
             f"KVM of this machine cannot run this kernel: {why}, {when}.",
-            "It is a virtual machine whose hypervisor does not pass virtualisation on whole;"
+            "It is a virtual machine whose hypervisor does not pass virtualisation on whole."
             f" {_WITHOUT_KVM}",
             "\n".join(f"  | {line[:100]}" for line in lines[:4]),
         )
@@ -233,10 +233,10 @@ def check_kvm(arch: Arch) -> None:
         raise MachineError(
             f"This machine has no KVM: {DEVICE} is not there.",
             "Load the module (modprobe kvm_intel, or kvm_amd) and switch virtualisation on in the"
-            f" firmware or the hypervisor; or {_WITHOUT_KVM}",
+            f" firmware or the hypervisor. {_WITHOUT_KVM}",
         )
     if not os.access(DEVICE, os.R_OK | os.W_OK):
         raise MachineError(
             f"{DEVICE} may not be opened by this user.",
-            f"Join its group and log in again (adduser $USER kvm); or {_WITHOUT_KVM}",
+            f"Join its group and log in again (adduser $USER kvm). {_WITHOUT_KVM}",
         )

@@ -45,9 +45,7 @@ modelled_caches = Template(
     "misses are by a model, not measured: the line used longest ago is replaced, pages have 4 KiB,"
     " nothing is prefetched, and nothing else runs on the core",
 )
-unknown_caches = Template(
-    "unknown-caches", "no misses of {}: its caches are not known, as those of {} are"
-)
+unknown_caches = Template("unknown-caches", "no misses of {}: kentry knows only the caches of {}")
 no_accesses = Template(
     "no-accesses",
     "{}: what the path loads and stores was not recorded, so its misses are not known; record it"

@@ -25,8 +25,8 @@ _NAME, _NAMED, _ALL = 12, 6, 100
 # By how a commit was tried: in the table, and in the sentence that counts them.
 _STATUS = {
     studies.MEASURED: ("booted", "booted"),
-    studies.SAME_CODE: ("built; the same code as {}", "with the code of another"),
-    studies.NOT_COMPILED: ("not built; the same kernel as {}", "the same kernel as another"),
+    studies.SAME_CODE: ("built; the same code as {}", "only built (the code of another)"),
+    studies.NOT_COMPILED: ("not built; the same kernel as {}", "not built (another's kernel)"),
     studies.NO_BUILD: ("does not build", "failed to build"),
     studies.NO_BOOT: ("does not boot", "failed to boot"),
 }

@@ -176,7 +176,8 @@ class _Cluster(Executor):
             most = max(memory.values())
             raise UserError(
                 f"No worker has the {need} MiB that the guest is given: the largest has {most}.",
-                "Start dask worker with a larger --memory-limit.",
+                "Start dask worker with a larger --memory-limit"
+                f"{', or give the guest less: --memory' * bool(unit.program)}.",
             )
         tools = ""
         if compiler := _compiler(unit):

@@ -90,9 +90,12 @@ class Outcome:
 
     def measured(self, unit: Unit) -> Recording:
         """Returns the unit's recording; raises the error, which names it, where there is none."""
-        if self.error:
-            self.error.sentence = f"{unit.label or unit.spec}: {self.error.sentence}"
-            raise self.error
+        if error := self.error:
+            name = (unit.label or unit.spec).rstrip(":")
+            if name not in error.sentence:
+                sentence = f"{name}: {error.sentence}"
+                error = type(error)(sentence, error.remedy, error.detail)
+            raise error
         assert self.recording
         return self.recording
 

@@ -332,7 +332,7 @@ def time_here(length: int | None) -> CostTable:
 
 
 def count_costs(
-    kernel: Kernel, arch: Arch, length: int | None, cpu: str, update: Update
+    kernel: Kernel, arch: Arch, length: int | None, cpu: str, choice: str, update: Update
 ) -> tuple[CostTable, list[tuple[str, float, float]]]:
     """Counts the table of a kernel on a processor, in instructions, at a vector length in bits.
 
@@ -348,7 +348,8 @@ def count_costs(
     length = length if length != own else None
     sme = (config_lines(kernel) or {}).get("ARM64_SME") == "y"
     names = cost_counts.cases_needed(rules, length, sme=sme)
-    options = ExactOptions(cases=tuple(choose(arch, names)), vector_length=length, cpu=cpu)
+    cases = tuple(choose(arch, names))
+    options = ExactOptions(cases=cases, vector_length=length, cpu=cpu, emulator=choice)
     recording = cache.record(kernel, arch, options, update, reuse=True)
     where = f"{kernel.spec} --arch {arch.name}"
     if cpu not in (MAX, parse_spec(kernel.spec).booted.get("cpu")):

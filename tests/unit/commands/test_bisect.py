@@ -526,6 +526,11 @@ def test_what_cannot_be_searched(tree: Tree) -> None:
     assert "Leave out --good, --bad" in tree.said
     assert tree.again("--continue", "--arch", "arm64", "--timeout", "9") == 2
     assert "Leave out --arch, --timeout" in tree.said
+    assert tree.again("--continue", "--metric", "loads") == 2
+    assert "Leave out --metric" in tree.said
+    # The program measures here.
+    assert tree.again("--continue", "--plan", "x") == 2
+    assert "no effect with --meter" in tree.said
     assert tree.again("--continue") == 3
     tree.git("checkout", "--quiet", "--orphan", "other")
     assert tree.bisect(commits[0], tree.commit(12, {"other": "x"})) == 2

@@ -58,6 +58,7 @@ def check(line: str, datum: str, capsys: Capture) -> None:
         ("stat kvm:debian:6.12 --compare debian:6.1 debian:6.12", "is a third kernel"),
         ("stat kvm --compare debian:6.1 debian:6.12 --compare debian:6.1 debian:6.6", "once"),
         ("stat ssh:x --compare debian:6.1 debian:6.12", "ssh:x cannot compare debian:6.1 and"),
+        ("stat kvm --compare read stat --compare debian:6.1 running", "compare debian:6.1 and"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_fetched(

@@ -41,15 +41,15 @@ def test_an_image_is_counted_on_its_own_architecture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Image").write_bytes(fakes.image(ARCHES["riscv64"]))
-    asked = []
+    asked: list[object] = []
 
-    def count(kernel: Kernel, arch: Arch, *_: object) -> tuple[object, list[object]]:
-        asked.append(arch.name)
+    def count(kernel: Kernel, arch: Arch, *how: object) -> tuple[object, list[object]]:
+        asked.extend((arch.name, how[2]))
         return load_costs("sve128"), []
 
     monkeypatch.setattr(vector_costs, "count_costs", count)
-    assert run(f"image:{tmp_path}/Image") == 0
-    assert asked == ["riscv64"]
+    assert run(f"image:{tmp_path}/Image", "--emulator", "newest") == 0
+    assert asked == ["riscv64", "newest"]
 
 
 @pytest.mark.parametrize("arch", ARCHES.values(), ids=lambda arch: arch.name)

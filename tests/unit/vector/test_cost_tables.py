@@ -372,10 +372,14 @@ def test_a_kernels_table_is_of_its_processor(
     console = printed("arm64", ARM, bits=bits)
     monkeypatch.setattr(cost_tables, "boot", lambda *words: Mock(console=console))
     kernel = dataclasses.replace(image_kernel(), spec=spec)
-    table, _ = count_costs(kernel, ARCHES["arm64"], None, cpu, lambda fraction, now: None)
+    table, _ = count_costs(
+        kernel, ARCHES["arm64"], None, cpu, "installed", lambda fraction, now: None
+    )
     assert table.vl == bits and table.name.startswith(name)
     # Linux gives a task no more than 512 bits if it does not ask.
-    longer, _ = count_costs(kernel, ARCHES["arm64"], 1024, cpu, lambda fraction, now: None)
+    longer, _ = count_costs(
+        kernel, ARCHES["arm64"], 1024, cpu, "installed", lambda fraction, now: None
+    )
     assert longer.vl == 1024
     assert table.figures["flush"].source.startswith(f"kentry record {where} --case ")
     assert table.figures["kept_load"].source.startswith(f"kentry vector costs {where}:")
