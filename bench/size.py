@@ -42,7 +42,7 @@ BUDGET = {
     "vector": 2963,
 }
 # All of tests/, in lines of Python.
-TESTS_BUDGET = 43643
+TESTS_BUDGET = 43664
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
 PROSE_BUDGET = 110
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")

@@ -256,3 +256,15 @@ def test_config_compiler_and_absent_cases_are_no_caveats() -> None:
         kinds = {caveat["kind"] for caveat in compare(old, new).caveats}
         assert not {kind for kind in kinds if "config" in kind or "only" in kind}
         assert not any("compiler" in caveat["text"] for caveat in compare(old, new).caveats)
+
+
+def test_processors_are_compared_by_name_where_both_sides_have_one() -> None:
+    def differing(old: dict[str, str], new: dict[str, str]) -> list[str]:
+        a, b = (recording({"x": [("f", 9)]}, target=target) for target in (old, new))
+        found = (caveat["text"] for caveat in compare(a, b).caveats)
+        return [text for text in found if text.startswith(("cpu", "processor"))]
+
+    named = {"processor": "rpi5", "cpu": "cortex-a76"}
+    assert differing(named, {**named, "cpu": "cortex-a76,x=on"}) == []
+    assert differing(named, {**named, "processor": "max"}) == ["processor differs: rpi5 / max"]
+    assert differing(named, {"cpu": "max"}) == ["cpu model differs: cortex-a76 / max"]

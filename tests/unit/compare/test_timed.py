@@ -33,12 +33,18 @@ def kinds(row: TimedComparison) -> list[str]:
 
 
 def test_an_interleaved_change_has_an_interval() -> None:
-    row = only(compare(timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)))
+    old, new = timed({"x": 78.4}, OLD), timed({"x": 77.1}, NEW)
+    for side, half in ((old, 0.5), (new, 0.25)):
+        [case] = side.cases
+        metric = replace(case.noisy["ns"], interval=(77.0 - half, 77.0 + half))
+        side.cases[0] = replace(case, noisy={"ns": metric})
+    row = only(compare(old, new))
     assert (row.verdict, row.paired, row.reason) == ("better", True, "")
     assert row.interval and row.percent and row.floor is not None
     assert row.interval[0] < row.percent < row.interval[1] < 0
     assert row.interval[0] < 100 * (77.1 / 78.4 - 1) < row.interval[1]
     assert row.interval[1] - row.interval[0] < 1
+    assert row.halves == (0.5, 0.25)
     assert not row.caveats
     document = to_json(row)
     assert document["delta"] == document["new"] - document["old"]
@@ -200,6 +206,9 @@ def test_imported_numbers_have_a_sign_conflict_though_they_are_undecided() -> No
     assert (row.verdict, kinds(row)[-1]) == ("undecided", "sign-conflict")
     assert row.percent == pytest.approx(1.4)
     assert "instructions +51 (+5.1 %), ops_per_s +1.4 % (imported)" in row.caveats[-1]["text"]
+    row = only(compare(told(1051, 5_000_000.0), told(1000, 4_975_000.0)))
+    assert row.percent == pytest.approx(-0.5)
+    assert kinds(row)[-1] == "sign-conflict"
 
 
 def test_a_change_on_an_identical_path_is_layout() -> None:
