@@ -44,7 +44,7 @@ BUDGET = {
 # All of tests/, in lines of Python.
 TESTS_BUDGET = 43664
 # Assertions on prose outside golden files: a sentence that changes must not break a test.
-PROSE_BUDGET = 110
+PROSE_BUDGET = 111
 WORD = re.compile(r"[A-Za-z']{2,}[.,:;?!]?")
 
 OPTIONS = """
