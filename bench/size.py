@@ -24,7 +24,7 @@ BUDGET = {
     "(loose)": 660,
     "arch": 1662,
     "boot": 2577,
-    "commands": 3873,
+    "commands": 3874,
     "compare": 2378,
     "count": 1947,
     "host": 2352,

@@ -116,6 +116,11 @@ A_SOURCE = {
 }
 
 
+def named_arch(name: str | None, specs: Iterable[str]) -> Arch | None:
+    """Returns the architecture that --arch names, or else the first that a spec's file is for."""
+    return find_arch(name) if name else next(filter(None, map(arch_of, specs)), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelOptions(options.MeasuredOptions):
     """Which kernel to boot, and for how long."""
@@ -142,9 +147,7 @@ class KernelOptions(options.MeasuredOptions):
 
     def find_arch(self) -> Arch:
         """Return --arch, or the one that an image or package is for, or the user's default."""
-        if self.arch:
-            return find_arch(self.arch)
-        return next(filter(None, map(arch_of, self.inputs())), None) or settings.default_arch()
+        return named_arch(self.arch, self.inputs()) or settings.default_arch()
 
     def request(self) -> Request:
         """How to build; UserError for a --config that is badly written."""
@@ -443,7 +446,7 @@ def obtain_both(
                     " writes them.",
                 )
             own = sides[file].kernel["arch"]
-            named = find_arch(options.arch) if options.arch else arch_of(spec)
+            named = named_arch(options.arch, [spec])
             if named and named.name != own:
                 remedy = f"Compare it with a kernel of {own}."
                 raise UserError(

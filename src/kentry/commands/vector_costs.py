@@ -4,7 +4,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from kentry.arch import find_arch
 from kentry.arch.processors import find_processor
 from kentry.boot.emulator import INSTALLED
 from kentry.commands import measuring, values
@@ -15,7 +14,7 @@ from kentry.count.catalogue import choose
 from kentry.count.vector_units import check_unit
 from kentry.errors import UserError
 from kentry.host.cache import write_atomically
-from kentry.kernels.resolve import arch_of, resolve
+from kentry.kernels.resolve import resolve
 from kentry.kernels.spec import parse
 from kentry.models.costs import load_costs, shipped, to_toml
 from kentry.progress import progress
@@ -83,8 +82,7 @@ def run(options: Options) -> None:
     elif not measuring.is_spec(options.what):
         table = load_costs(options.what)
     else:
-        named = find_arch(options.arch) if options.arch else arch_of(options.what)
-        arch = named or default_arch()
+        arch = measuring.named_arch(options.arch, [options.what]) or default_arch()
         # A length that there is not is refused before a kernel is fetched.
         choose(arch, ["getppid+vec=once"], options.vl)
         cpu = parse(options.what).booted.get("cpu", options.cpu or default_cpu(arch))
