@@ -23,7 +23,7 @@ from kentry.results.recording import INSTRUCTIONS
 BASELINE = "baseline"
 ALL = "all"  # the table of every architecture
 REMEDY = (
-    'Write a table for each architecture: [arm64], then lines like getppid = 312 or read = "+1 %".'
+    'Write it like: baseline.arm64 = "FILE", then [arm64], then getppid = 312 and read = "+1 %".'
 )
 _MOST_BYTES = 1 << 20
 _MOST = (1 << 63) - 1  # a limit is a number that a recording can have
